@@ -1,0 +1,1 @@
+"""The engine: raw ``jax.Array`` in, raw ``jax.Array`` out; knows no face."""

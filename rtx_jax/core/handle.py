@@ -1,0 +1,297 @@
+"""Handle: the mutable cell that an Array is, and the rules by which its buffer may be reused.
+
+Ownership
+---------
+`_owned` is True only when the buffer is the fresh output of one of our compiled calls and nobody else has been
+given it. An update of an owning handle donates the buffer, so it runs in place. `_owned` is False when the buffer
+was shared or came from outside, `INTERNED` when it is a cached constant, and under a trace it is the trace in
+which the handle was made (a write under another trace would leave a tracer in somebody's handle).
+
+Threads
+-------
+An update first takes the array out of the handle, leaving `PENDING`, and then looks at the reference count of the
+array: another thread that read it before holds a reference, and then the update copies instead of donating. A
+thread that reads after the exchange finds `PENDING` and waits. So readers pay nothing, and never meet a deleted
+buffer. Plain JAX fails, and can hang, when a buffer is donated while another thread uses it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import jax
+from jax.core import Tracer
+
+from .. import _config
+from .._compat import ArrayImpl, current_trace, has_gil, restore_x64, swap_x64, trace_is_clean
+from ..errors import Internal, TracedMutation
+
+__all__ = [
+    "INTERNED",
+    "PENDING",
+    "Handle",
+    "Scope",
+    "Tracing",
+    "check_write",
+    "data_of",
+    "rebind",
+    "share",
+    "tracing",
+    "update",
+]
+
+_WAIT_LIMIT_S = 120.0
+
+
+class _Mark:
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __bool__(self) -> bool:
+        return False
+
+
+PENDING = _Mark("PENDING")
+INTERNED = _Mark("INTERNED")
+
+
+class Handle:
+    """A cell that holds one array. Base of `rtx_jax.Array`, which gives it a face."""
+
+    __slots__ = ("__weakref__", "_data", "_owned")
+
+    _data: jax.Array
+    _owned: object
+
+
+class Scope(Protocol):
+    """What a transform of ours provides while it traces a function; see `rtx_jax.transforms`."""
+
+    def lift(self, handle: Handle, data: jax.Array) -> jax.Array:
+        """Return what stands for `handle` in the running trace."""
+
+    def allow_write(self, handle: Handle) -> bool:
+        """Prepare a write to a handle made outside of the running trace; False when it must be refused."""
+
+
+class Tracing:
+    """Whether anything is being traced. `active` is nonzero while a trace may run in some thread."""
+
+    __slots__ = ("_plain", "active", "local")
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.local = threading.local()
+        self._plain: set[int] = set()
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """The transforms of ours that are tracing in this thread, outermost first."""
+        try:
+            stack: list[Scope] = self.local.stack
+        except AttributeError:
+            stack = self.local.stack = []
+        return stack
+
+    def push(self, scope: Scope) -> None:
+        """Enter a transform."""
+        self.scopes.append(scope)
+        self.active += 1
+
+    def pop(self) -> Scope:
+        """Leave a transform."""
+        self.active -= 1
+        return self.scopes.pop()
+
+    def tracer_seen(self) -> None:
+        """Note that JAX itself is tracing in this thread."""
+        ident = threading.get_ident()
+        if ident not in self._plain:
+            self._plain.add(ident)
+            self.active += 1
+
+    def settle(self) -> bool:
+        """Return True when nothing is being traced in this thread, and forget tracers seen before."""
+        if not trace_is_clean():
+            return False
+        ident = threading.get_ident()
+        if ident in self._plain:
+            self._plain.discard(ident)
+            self.active -= 1
+        return True
+
+    def mark(self) -> object:
+        """The value of `_owned` for a handle made now: True when eager, else the running trace."""
+        if self.settle():
+            return True
+        return current_trace()
+
+
+tracing = Tracing()
+
+
+def data_of(handle: Handle) -> jax.Array:
+    """Return the array of a handle in any mode: waits for a running update, captures under a transform."""
+    data = handle._data
+    if data is PENDING:
+        data = _wait(handle)
+    if tracing.active:
+        scopes = tracing.scopes
+        if scopes:
+            return scopes[-1].lift(handle, data)
+    return data
+
+
+def _wait(handle: Handle) -> jax.Array:
+    deadline = time.monotonic() + _WAIT_LIMIT_S
+    while (data := handle._data) is PENDING:
+        if time.monotonic() > deadline:
+            raise Internal("read", "x", got="an Array whose update did not end", remedy="Report this, please.")
+        time.sleep(0)
+    return data
+
+
+def share(handle: Handle) -> jax.Array:
+    """Return the array of a handle for somebody else to keep: the handle no longer owns it alone."""
+    data = data_of(handle)
+    if handle._owned is True:
+        handle._owned = False
+    return data
+
+
+def check_write(handle: Handle, operation: str) -> None:
+    """Raise TracedMutation when a trace runs that the handle was not made in and that cannot carry the write out."""
+    if tracing.settle():
+        return
+    trace = current_trace()
+    if handle._owned is trace:
+        return
+    scopes = tracing.scopes
+    if scopes and scopes[-1].allow_write(handle):
+        return
+    raise TracedMutation(
+        operation,
+        "x",
+        got="an Array from outside of the function that is being traced",
+        wanted="an Array made inside or received as an argument",
+        remedy="Pass it as an argument and return the new value, or trace with rtx_jax.jit, which writes back.",
+    )
+
+
+def rebind(handle: Handle, data: jax.Array, operation: str) -> None:
+    """Store a new array in a handle under any mode; `data` is the handle's own afterwards."""
+    if isinstance(data, Tracer) or tracing.active or not trace_is_clean():
+        check_write(handle, operation)
+        handle._data = data
+        handle._owned = tracing.mark()
+    else:
+        handle._data = data
+        handle._owned = True
+
+
+def _references(handle: Handle) -> int:
+    data = handle._data
+    handle._data = PENDING  # type: ignore[assignment]
+    return sys.getrefcount(data)
+
+
+def _calibrate() -> int:
+    probe = Handle()
+    probe._data = object()  # type: ignore[assignment]
+    return _references(probe)
+
+
+# What getrefcount tells for an array that only the handle held, in the very code path of `update`.
+_ALONE = _calibrate()
+_GIL = has_gil()
+_getrefcount = sys.getrefcount
+
+
+def update(
+    handle: Handle,
+    plain: Callable[..., jax.Array],
+    donating: Callable[..., jax.Array],
+    operands: Sequence[object],
+    wide: bool,
+    operation: str,
+) -> None:
+    """Replace the array of a handle by ``f(array, *operands)``, in place where nobody else can see the array.
+
+    Parameters
+    ----------
+    plain, donating
+        Two compiled forms of one function; the second donates its first operand. The result has the shape and
+        dtype of the first operand.
+    operands
+        Raw arrays, NumPy scalars or Python scalars. The same array as the handle's own is allowed.
+    wide
+        Whether 64-bit types take part, so that x64 must be entered.
+    operation
+        Name for errors.
+
+    Raises
+    ------
+    TracedMutation
+        Under a trace that the handle does not belong to. Nothing has changed then.
+    """
+    data = handle._data
+    if type(data) is not ArrayImpl or tracing.active:
+        _update_traced(handle, plain, operands, wide, operation)
+        return
+    for operand in operands:
+        # A tracer here would run the donating call on somebody's primal value (grad and vmap without jit).
+        if isinstance(operand, Tracer):
+            _update_traced(handle, plain, operands, wide, operation)
+            return
+    previous = swap_x64(True) if wide else None
+    try:
+        if handle._owned is True and _GIL:
+            handle._data = PENDING  # type: ignore[assignment]
+            try:
+                if _getrefcount(data) <= _ALONE and _config.donation():
+                    result = donating(data, *operands)
+                else:
+                    result = plain(data, *operands)
+            except BaseException:
+                handle._data = data
+                raise
+        else:
+            result = plain(data, *operands)
+    finally:
+        if wide:
+            restore_x64(previous)
+    if type(result) is ArrayImpl:
+        handle._data = result
+        handle._owned = True
+        return
+    # A trace of plain JAX runs, which nothing told us about before.
+    handle._data = data
+    handle._owned = False
+    tracing.tracer_seen()
+    check_write(handle, operation)
+    raise Internal(operation, got=type(result).__name__, wanted="jax.Array")
+
+
+def _update_traced(
+    handle: Handle, plain: Callable[..., jax.Array], operands: Sequence[object], wide: bool, operation: str
+) -> None:
+    if not tracing.settle() or any(isinstance(operand, Tracer) for operand in operands):
+        check_write(handle, operation)
+    data = data_of(handle)
+    previous = swap_x64(True) if wide else None
+    try:
+        result = plain(data, *operands)
+    finally:
+        if wide:
+            restore_x64(previous)
+    handle._data = result
+    handle._owned = tracing.mark()
