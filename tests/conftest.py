@@ -1,0 +1,20 @@
+"""Set up the process before JAX starts: eight virtual CPU devices and a compilation cache in the work folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_FLAG = "--xla_force_host_platform_device_count=8"
+if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
+
+# One folder per worker: JAX writes an entry in place, so another process could read half of it.
+_CACHE = Path(__file__).parent.parent / ".ci-work" / "jax-cache" / os.environ.get("PYTEST_XDIST_WORKER", "main")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# SciPy and scikit-learn read this once, when they are first imported.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+os.environ.setdefault("MPLBACKEND", "agg")
