@@ -9,9 +9,9 @@ _FLAG = "--xla_force_host_platform_device_count=8"
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
 
-# One folder per worker: JAX writes an entry in place, so another process could read half of it.
-_CACHE = Path(__file__).parent.parent / ".ci-work" / "jax-cache" / os.environ.get("PYTEST_XDIST_WORKER", "main")
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
+# A folder for each worker: JAX writes an entry in place, so another process could read half of it.
+_CACHE = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent.parent / ".ci-work" / "jax-cache"))
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(_CACHE, os.environ.get("PYTEST_XDIST_WORKER", ""))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 

@@ -33,7 +33,11 @@ print({name for name in after if name in before and after[name] != before[name]}
 
 
 def test_jax_numpy_keeps_its_default_types() -> None:
-    code = "import rtx_jax as xp, jax.numpy as jnp\nx = xp.zeros(3) + 1\nprint(x.dtype, jnp.zeros(3).dtype, jnp.arange(3).dtype)"
+    code = """
+import rtx_jax as xp, jax.numpy as jnp
+x = xp.zeros(3) + 1
+print(x.dtype, jnp.zeros(3).dtype, jnp.arange(3).dtype)
+"""
     assert run(code) in ("float64 float32 int32", "float32 float32 int32")
 
 
