@@ -36,6 +36,7 @@ __all__ = [
     "RngUnderTrace",
     "RtxError",
     "RtxWarning",
+    "ScalarOverflow",
     "ShapeMismatch",
     "TracedMutation",
     "UnsupportedDType",
@@ -140,6 +141,10 @@ class IndexOutOfBounds(BackendError, IndexError):
 
 class InvalidArgument(BackendError, ValueError):
     """An argument has a value that the operation cannot take. Fields: ``arg``, ``reason``."""
+
+
+class ScalarOverflow(InvalidArgument, OverflowError):
+    """A Python number is out of the range of the dtype that it takes beside an array. Field: ``dtype``."""
 
 
 class NotContiguous(BackendError, BufferError):

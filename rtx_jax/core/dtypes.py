@@ -176,7 +176,7 @@ def as_dtype(dtype: object, operation: str = "", argument: str = "dtype", device
             operation,
             argument,
             got=repr(dtype),
-            wanted="one of " + ", ".join(d.name for d in KIND),
+            wanted="a dtype of JAX: " + ", ".join(STANDARD) + ", float16, bfloat16, float8_*",
             dtype=dtype,
             op=operation,
         )
@@ -224,11 +224,17 @@ def _defaults(device: object) -> _Defaults:
     global _everywhere_wide
     if not _overridden and _one_width():
         _everywhere_wide = True
+        if _overridden:  # by another thread, just now
+            _everywhere_wide = False
         return _WIDE_DEFAULTS
     found = _WIDE_DEFAULTS if _platform(device).partition(":")[0].lower() in _WIDE_PLATFORMS else _NARROW_DEFAULTS
     if _overridden:
-        override = _override.get()
-        return (override[0] or found[0], override[1] or found[1], override[2] or found[2])
+        floating, integer, cplx = _override.get()
+        return (
+            found[0] if floating is None else floating,
+            found[1] if integer is None else integer,
+            found[2] if cplx is None else cplx,
+        )
     return found
 
 
