@@ -35,22 +35,26 @@ class Side:
         Python source; it is compiled into the timing loop, so that no call is added to it.
     names
         The global names of the statement.
+    setup
+        Source that runs once before each loop, outside the timed part.
     around
         Makes the context in which each loop runs (entered outside the timed part).
     """
 
     statement: str
     names: Mapping[str, object]
+    setup: str = "pass"
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Median times of both sides in microseconds a call, and the median of the ratios of the rounds."""
+    """Median times of both sides in microseconds a call; medians of the ratios and differences of the rounds."""
 
     ours_us: float
     theirs_us: float
     ratio: float
+    difference_us: float
     rounds: int
     calls: int
 
@@ -74,7 +78,7 @@ def compare(ours: Side, theirs: Side, *, rounds: int = 15, round_ms: float = 4.0
     Comparison
         Times in microseconds a call.
     """
-    timers = [timeit.Timer(side.statement, globals=dict(side.names)) for side in (ours, theirs)]
+    timers = [timeit.Timer(side.statement, side.setup, globals=dict(side.names)) for side in (ours, theirs)]
     sides = (ours, theirs)
     for side, timer in zip(sides, timers, strict=True):
         with side.around():
@@ -91,7 +95,8 @@ def compare(ours: Side, theirs: Side, *, rounds: int = 15, round_ms: float = 4.0
             with sides[which].around():
                 times[which].append(timers[which].timeit(calls) / calls * 1e6)
     ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
-    return Comparison(statistics.median(times[0]), statistics.median(times[1]), ratio, rounds, calls)
+    difference = statistics.median(a - b for a, b in zip(*times, strict=True))
+    return Comparison(statistics.median(times[0]), statistics.median(times[1]), ratio, difference, rounds, calls)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
