@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Iterable
 from typing import Protocol, TypeAlias
 
 import jax
 from jax.sharding import Sharding
 
+from .._compat import x64
 from ..errors import BackendUnavailable, DeviceMismatch, InvalidArgument
+from .dtypes import WIDE
 
 __all__ = [
     "DeviceLike",
@@ -21,6 +22,7 @@ __all__ = [
     "check_same_device",
     "default_device",
     "device_name",
+    "device_of",
     "devices",
     "devices_of",
     "mismatch_from_jax",
@@ -80,7 +82,7 @@ def default_device() -> jax.Device:
     BackendUnavailable
         No platform starts.
     """
-    chosen = jax.config.jax_default_device
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
     if isinstance(chosen, str):
         chosen = resolve(chosen, "default_device")
     return chosen if isinstance(chosen, jax.Device) else _local_devices("default_device")[0]
@@ -138,7 +140,7 @@ def _by_name(text: str, operation: str) -> jax.Device:
     name, number = match[1].lower(), int(match[2] or 0)
     name = _ALIASES.get(name, name)
     if name == "gpu":
-        found = _any_gpu()
+        found: list[jax.Device] | str | None = _any_gpu()
     elif name in _PLATFORMS:
         found = _devices_or_reason(name)
     else:
@@ -209,7 +211,7 @@ def _devices_or_reason(name: str) -> list[jax.Device] | str:
         else:
             if found:
                 return found
-    allowed = jax.config.jax_platforms
+    allowed = _allowed()
     if allowed and not {s.lower() for s in spellings} & {p.strip().lower() for p in allowed.split(",")}:
         return f"left out by JAX_PLATFORMS={allowed}"
     if not any(_is_installed(d) for d in distributions):
@@ -226,6 +228,12 @@ def _cause(name: str) -> RuntimeError | None:
     except RuntimeError as error:
         return error
     return None
+
+
+def _allowed() -> str:
+    """The platforms that JAX may start, as the user limited them; empty when all."""
+    limit: str | None = jax.config.jax_platforms  # type: ignore[attr-defined]
+    return limit or ""
 
 
 def _is_installed(distribution: str) -> bool:
@@ -249,14 +257,15 @@ def _inventory() -> str:
 
 def _local_devices(operation: str) -> list[jax.Device]:
     try:
-        return jax.local_devices()
+        found: list[jax.Device] = jax.local_devices()
+        return found
     except RuntimeError as error:
         raise BackendUnavailable(
             operation,
-            got=f"JAX_PLATFORMS={jax.config.jax_platforms}",
+            got=f"JAX_PLATFORMS={_allowed()}",
             wanted="a platform that starts",
             remedy=f"JAX says: {error}",
-            backend=jax.config.jax_platforms or "",
+            backend=_allowed(),
             reason=str(error),
         ) from error
 
@@ -268,7 +277,7 @@ def platform_of(placement: Placement, /) -> str:
     if platform == "gpu":
         version = str(getattr(device.client, "platform_version", "")).lower()
         return "rocm" if "rocm" in version else "cuda"
-    return _ALIASES.get(platform, platform)
+    return str(_ALIASES.get(platform, platform))
 
 
 def devices_of(placement: Placement, /) -> frozenset[jax.Device]:
@@ -286,6 +295,17 @@ def device_name(placement: Placement, /) -> str:
     return names if len(ordered) == 1 or spec is None else f"{names} ({spec})"
 
 
+def device_of(x: jax.Array, /) -> Placement | None:
+    """Return the device of an array, its sharding when it is spread over several, or None while tracing.
+
+    ``None`` is what ``device=`` takes for "wherever the computation runs", which is all that is known then.
+    """
+    if isinstance(x, jax.core.Tracer):
+        return None
+    sharding = x.sharding
+    return next(iter(sharding.device_set)) if len(sharding.device_set) == 1 else sharding
+
+
 def place(x: jax.Array, placement: Placement, /, operation: str = "to_device") -> jax.Array:
     """Return `x` on `placement`; the buffer may be shared when it is there already.
 
@@ -295,7 +315,9 @@ def place(x: jax.Array, placement: Placement, /, operation: str = "to_device") -
         The sharding does not fit the shape of `x`.
     """
     try:
-        return jax.device_put(x, placement)
+        with x64(x.dtype in WIDE):
+            placed: jax.Array = jax.device_put(x, placement)
+            return placed
     except ValueError as error:
         raise InvalidArgument(
             operation,
@@ -328,20 +350,28 @@ def check_same_device(operation: str, /, *arrays: jax.Array) -> None:
             raise _mismatch(operation, first, array)
 
 
-def mismatch_from_jax(operation: str, error: ValueError, arrays: Iterable[jax.Array], /) -> DeviceMismatch | None:
+_OPERAND = re.compile(r"with shape (\S+) and with device ids \[([\d, ]*)\] on platform (\w+)")
+
+
+def mismatch_from_jax(operation: str, error: Exception, /) -> DeviceMismatch | None:
     """Return our error for JAX's "incompatible devices", or None when `error` is another one.
 
     The caller raises it ``from error``.
     """
     if "incompatible devices" not in str(error):
         return None
-    committed = [a for a in arrays if not isinstance(a, jax.core.Tracer) and a.committed]
-    for other in committed[1:]:
-        if other.sharding.device_set != committed[0].sharding.device_set:
-            return _mismatch(operation, committed[0], other)
-    # The same devices in another order, or operands that the caller no longer has: JAX's words name them.
+    operands = []
+    for shape, numbers, platform in _OPERAND.findall(str(error)):
+        name = _ALIASES.get(platform.lower(), platform.lower())
+        operands.append((",".join(f"{name}:{n.strip()}" for n in numbers.split(",")), shape))
+    if len(operands) < 2:
+        operands = [(str(error).splitlines()[0], "")]
     return DeviceMismatch(
-        operation, got=str(error).splitlines()[0], wanted="operands on the same devices in the same order", devices=()
+        operation,
+        got=" and ".join(f"an operand on {where} ({shape})" for where, shape in operands),
+        wanted="operands on the same devices, in the same order",
+        remedy="Move one with to_device.",
+        devices=tuple(where for where, _ in operands),
     )
 
 
@@ -351,6 +381,6 @@ def _mismatch(operation: str, a: jax.Array, b: jax.Array) -> DeviceMismatch:
         operation,
         got=f"operands on {here} (shape {a.shape}) and {there} (shape {b.shape})",
         wanted="operands on the same devices",
-        remedy="Move one with to_device",
+        remedy="Move one with to_device.",
         devices=(here, there),
     )
