@@ -168,3 +168,19 @@ def scalar_dtype(value: object, dtype: DType, device: object = None, /) -> DType
     raise UnsupportedDType(
         "result_type", "", got=repr(value), wanted="an array or a Python scalar", dtype=kind, op="result_type"
     )
+
+
+_RANK: dict[DType, int] = {
+    _d.bool_: 0,
+    **dict.fromkeys(INTEGRAL, 1),
+    **dict.fromkeys(REAL_FLOATING, 2),
+    **dict.fromkeys(COMPLEX, 3),
+}
+
+
+def can_cast_same_kind(source: DType, target: DType, /) -> bool:
+    """Tell whether an update may cast `source` to `target`: bool to integer to real to complex, never back.
+
+    Signed and unsigned integers are one kind here, so that a mask of one may be written into the other.
+    """
+    return _RANK[source] <= _RANK[target]

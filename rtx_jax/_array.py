@@ -1,0 +1,704 @@
+"""Array: a mutable handle on a ``jax.Array``, with the standard's attributes, methods and operators."""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from . import _config, _interop
+from ._at import At
+from ._compat import ArrayImpl, restore_x64, swap_x64
+from .core import devices as _devices
+from .core import indexing as _indexing
+from .core.dispatch import Door, InPlace, Op, lift, place, raise_translated, scalar_operand
+from .core.dtypes import WIDE
+from .core.handle import INTERNED, Handle, data_of, rebind, share, tracing, update
+from .errors import (
+    ChainedAssignmentWarning,
+    ConcretizationError,
+    DTypeMismatch,
+    InvalidArgument,
+    InvalidDimension,
+    ShapeMismatch,
+)
+from .raw import elementwise as _ew
+from .raw import linear_algebra as _la
+from .raw import manipulation as _man
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    _Index: TypeAlias = "int | slice | EllipsisType | None | Array | jax.Array | np.ndarray | list[int]"
+    Key: TypeAlias = "_Index | tuple[_Index, ...]"
+    Scalar: TypeAlias = "bool | int | float | complex"
+    ArrayOperand: TypeAlias = "Array | jax.Array | np.ndarray"
+    Operand: TypeAlias = "ArrayOperand | Scalar"
+
+__all__ = ["Array", "binary", "call1", "call2", "calln", "interned", "lift", "unary", "wrap", "wrap_shared"]
+
+
+class Array(Handle):
+    """A mutable n-dimensional array on an XLA device.
+
+    Parameters
+    ----------
+    data
+        The ``jax.Array`` to hold; it is shared, so the first write to this Array copies it.
+
+    Notes
+    -----
+    ``x[key] = value`` and the in-place operators rebind this handle; nobody else sees the change. When the handle
+    owns its buffer alone, the update runs in place.
+    """
+
+    __slots__ = ()
+    # NumPy leaves binary operations with an Array to the Array.
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, data: jax.Array, /) -> None:
+        if isinstance(data, Array):
+            data = share(data)
+        if not isinstance(data, jax.Array):
+            raise InvalidArgument(
+                "Array",
+                "data",
+                got=f"an object of type {type(data).__name__}",
+                wanted="a jax.Array",
+                remedy="Use rtx_jax.asarray.",
+                arg="data",
+                reason="not a jax.Array",
+            )
+        self._data = data
+        self._owned = False
+        if isinstance(data, Tracer):
+            tracing.tracer_seen()
+            self._owned = tracing.mark()
+
+    # --- attributes -----------------------------------------------------------------------------------------------
+
+    @property
+    def jax(self) -> jax.Array:
+        """The ``jax.Array``. From now on it is shared, so the next write to this Array copies."""
+        data = data_of(self)
+        if self._owned is INTERNED:
+            # The constant serves every later creation of the same value; whoever gets it might donate it.
+            data = _copy_buffer(data)
+            self._data = data
+        if self._owned is True or self._owned is INTERNED:
+            self._owned = False
+        return data
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Data type of the elements."""
+        data = self._data
+        return (data if type(data) is ArrayImpl else data_of(self)).dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Size of each axis."""
+        data = self._data
+        return (data if type(data) is ArrayImpl else data_of(self)).shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        data = self._data
+        return (data if type(data) is ArrayImpl else data_of(self)).ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        data = self._data
+        return (data if type(data) is ArrayImpl else data_of(self)).size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> jax.Device | jax.sharding.Sharding:
+        """The device that holds the elements, or the sharding over several devices."""
+        return _devices.device_of(data_of(self))
+
+    @property
+    def sharding(self) -> jax.sharding.Sharding:
+        """How the elements are spread over devices."""
+        return data_of(self).sharding
+
+    @property
+    def T(self) -> Array:
+        """The transpose of a matrix.
+
+        Raises
+        ------
+        InvalidDimension
+            If the array is not two-dimensional.
+        """
+        return _transpose(self)
+
+    @property
+    def mT(self) -> Array:
+        """The transpose of each matrix in the last two axes.
+
+        Raises
+        ------
+        InvalidDimension
+            If the array has fewer than two axes.
+        """
+        return _matrix_transpose(self)
+
+    @property
+    def at(self) -> At:
+        """Updates that return a new Array, as ``jax.Array.at``: ``x.at[key].set(value)``."""
+        return At(self)
+
+    # --- the standard's protocols ---------------------------------------------------------------------------------
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> types.ModuleType:
+        """Return the module `rtx_jax`.
+
+        Raises
+        ------
+        InvalidArgument
+            For a version of the standard that is not supported.
+        """
+        if api_version is not None and api_version not in _API_VERSIONS:
+            raise InvalidArgument(
+                "__array_namespace__",
+                "api_version",
+                got=repr(api_version),
+                wanted=", ".join(_API_VERSIONS),
+                arg="api_version",
+                reason="not supported",
+            )
+        return sys.modules[__package__]
+
+    def to_device(
+        self, device: jax.Device | jax.sharding.Sharding | str, /, *, stream: int | object | None = None
+    ) -> Array:
+        """Return the Array on another device.
+
+        Parameters
+        ----------
+        device
+            A ``jax.Device``, a ``Sharding`` or a string such as ``"cpu:0"`` or ``"cuda:1"``.
+        stream
+            Must be None: XLA orders its own work.
+
+        Raises
+        ------
+        BackendUnavailable
+            If there is no such device.
+        """
+        if stream is not None:
+            raise InvalidArgument(
+                "to_device", "stream", got=repr(stream), wanted="None", arg="stream", reason="XLA orders its own work"
+            )
+        target = _devices.resolve(device)
+        moved = jax.device_put(share(self), target)
+        return wrap_shared(moved)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: int | object | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> types.CapsuleType if sys.version_info >= (3, 13) else object:
+        """Export the buffer as a DLPack capsule; see `rtx_jax.from_dlpack`."""
+        return _interop.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self, /) -> tuple[int, int]:
+        """Return the DLPack device type and number."""
+        return _interop.dlpack_device(self)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """Return the values as a NumPy array; read-only without a copy where the device allows it."""
+        return _interop.to_numpy(self, dtype, copy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
+        """Run a NumPy ufunc as the function of this namespace that it stands for."""
+        return _interop.array_ufunc(self, ufunc, method, *inputs, **kwargs)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def _value(self, operation: str) -> np.ndarray:
+        data = data_of(self)
+        if isinstance(data, Tracer):
+            raise ConcretizationError(
+                operation,
+                "x",
+                got="an Array whose value is not known while tracing",
+                remedy="Use where, cond or while_loop, or compute it outside of the traced function.",
+            )
+        return np.asarray(data)
+
+    def _scalar(self, operation: str) -> object:
+        if self.size != 1:
+            raise InvalidArgument(
+                operation,
+                "x",
+                got=f"an Array of shape {self.shape}",
+                wanted="one element",
+                remedy="Use any or all, or index one element.",
+                arg="x",
+                reason="not one element",
+            )
+        return self._value(operation).item()
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(_real(self, "int"))  # type: ignore[call-overload]
+
+    def __float__(self) -> float:
+        return float(_real(self, "float"))  # type: ignore[arg-type]
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))  # type: ignore[arg-type]
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise DTypeMismatch("index", "x", got=f"dtype {self.dtype}", wanted="an integer dtype")
+        if self.ndim:
+            raise InvalidDimension("index", "x", got=f"{self.ndim} axes", wanted="0 axes", dim=self.ndim, ndim=0)
+        return int(self._value("index"))
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return format(self._scalar("format"), spec)
+
+    def item(self) -> bool | int | float | complex:
+        """Return the only element as a Python scalar.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is not exactly one.
+        """
+        return self._scalar("item")  # type: ignore[return-value]
+
+    def tolist(self) -> object:
+        """Return the values as nested lists of Python scalars."""
+        return self._value("tolist").tolist()
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise InvalidDimension("len", "x", got="0 axes", wanted="at least 1", dim=0, ndim=0)
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.ndim:
+            raise InvalidDimension("iteration", "x", got="0 axes", wanted="at least 1", dim=0, ndim=0)
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: object) -> bool:
+        return bool(np.any(np.asarray(self == value)))
+
+    def __repr__(self) -> str:
+        return _text(self, repr)
+
+    def __str__(self) -> str:
+        return _text(self, str)
+
+    # --- copies and pickles ---------------------------------------------------------------------------------------
+
+    def __copy__(self) -> Array:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Array:
+        copied = self.copy()
+        memo[id(self)] = copied
+        return copied
+
+    def copy(self) -> Array:
+        """Return an independent Array. The elements are copied when one of the two is first written."""
+        owned = self._owned
+        copied = wrap_shared(share(self))
+        if owned is INTERNED:
+            copied._owned = INTERNED
+        return copied
+
+    def __reduce__(self) -> tuple[Callable[[np.ndarray], Array], tuple[np.ndarray]]:
+        return _unpickle, (self._value("pickle"),)
+
+    # --- indexing and mutation ------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Key, /) -> Array:
+        return _getitem(self, key)
+
+    def __setitem__(self, key: Key, value: Array | jax.Array | np.ndarray | Scalar, /) -> None:
+        if _getrefcount(self) <= _TEMPORARY:
+            warnings.warn(_CHAINED, ChainedAssignmentWarning, stacklevel=2)
+        _setitem(self, key, value)
+
+    def block_until_ready(self) -> Self:
+        """Wait until the value has been computed, and return the Array."""
+        data = data_of(self)
+        if type(data) is ArrayImpl:
+            data.block_until_ready()
+        return self
+
+    # --- operators ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Operand, /) -> Array:
+        return _add(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __sub__(self, other: Operand, /) -> Array:
+        return _subtract(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __mul__(self, other: Operand, /) -> Array:
+        return _multiply(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __truediv__(self, other: Operand, /) -> Array:
+        return _divide(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __floordiv__(self, other: Operand, /) -> Array:
+        return _floor_divide(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __mod__(self, other: Operand, /) -> Array:
+        return _remainder(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __pow__(self, other: Operand, /) -> Array:
+        if other.__class__ is int and other == 2:
+            return _square(self)
+        return _pow(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __matmul__(self, other: ArrayOperand, /) -> Array:
+        return call2(_matmul, self, other, _precision()) if isinstance(other, _ARRAYS) else NotImplemented
+
+    def __and__(self, other: Operand, /) -> Array:
+        return _bitwise_and(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __or__(self, other: Operand, /) -> Array:
+        return _bitwise_or(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __xor__(self, other: Operand, /) -> Array:
+        return _bitwise_xor(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __lshift__(self, other: Operand, /) -> Array:
+        return _bitwise_left_shift(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rshift__(self, other: Operand, /) -> Array:
+        return _bitwise_right_shift(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __eq__(self, other: Operand, /) -> Array:  # type: ignore[override]
+        return _equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ne__(self, other: Operand, /) -> Array:  # type: ignore[override]
+        return _not_equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __lt__(self, other: Operand, /) -> Array:
+        return _less(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __le__(self, other: Operand, /) -> Array:
+        return _less_equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __gt__(self, other: Operand, /) -> Array:
+        return _greater(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ge__(self, other: Operand, /) -> Array:
+        return _greater_equal(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __radd__(self, other: Operand, /) -> Array:
+        return _add(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rsub__(self, other: Operand, /) -> Array:
+        return _subtract(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rmul__(self, other: Operand, /) -> Array:
+        return _multiply(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rtruediv__(self, other: Operand, /) -> Array:
+        return _divide(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rfloordiv__(self, other: Operand, /) -> Array:
+        return _floor_divide(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rmod__(self, other: Operand, /) -> Array:
+        return _remainder(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rpow__(self, other: Operand, /) -> Array:
+        return _pow(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rmatmul__(self, other: ArrayOperand, /) -> Array:
+        return call2(_matmul, other, self, _precision()) if isinstance(other, _ARRAYS) else NotImplemented
+
+    def __rand__(self, other: Operand, /) -> Array:
+        return _bitwise_and(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ror__(self, other: Operand, /) -> Array:
+        return _bitwise_or(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rxor__(self, other: Operand, /) -> Array:
+        return _bitwise_xor(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rlshift__(self, other: Operand, /) -> Array:
+        return _bitwise_left_shift(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rrshift__(self, other: Operand, /) -> Array:
+        return _bitwise_right_shift(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __iadd__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _iadd) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __isub__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _isubtract) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __imul__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _imultiply) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __itruediv__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _idivide) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ifloordiv__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ifloor_divide) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __imod__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _iremainder) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ipow__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ipow) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __imatmul__(self, other: ArrayOperand, /) -> Self:
+        return _in_place(self, other, _imatmul) if isinstance(other, _ARRAYS) else NotImplemented
+
+    def __iand__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ibitwise_and) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ior__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ibitwise_or) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ixor__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ibitwise_xor) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __ilshift__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ibitwise_left_shift) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __irshift__(self, other: Operand, /) -> Self:
+        return _in_place(self, other, _ibitwise_right_shift) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __neg__(self, /) -> Array:
+        return _negative(self)
+
+    def __pos__(self, /) -> Array:
+        return _positive(self)
+
+    def __abs__(self, /) -> Array:
+        return _abs(self)
+
+    def __invert__(self, /) -> Array:
+        return _bitwise_invert(self)
+
+
+_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+_CHAINED = (
+    "a write to a temporary Array has no effect: x[a][b] = v writes to the copy x[a]. "
+    "Write x[a, b] = v in one statement."
+)
+
+_door: Door[Array] = Door(Array)
+unary, binary, interned, wrap, wrap_shared = _door.unary, _door.binary, _door.interned, _door.wrap, _door.wrap_shared
+call1, call2, calln = _door.call1(), _door.call2(), _door.calln()
+
+
+# --- indexing and mutation ---------------------------------------------------------------------------------------------
+
+
+def _raw_key(key: object) -> object:
+    """Return a key with the Arrays in it replaced by their arrays."""
+    if isinstance(key, Handle):
+        return data_of(key)
+    if type(key) is tuple:
+        return tuple(data_of(part) if isinstance(part, Handle) else part for part in key)
+    return key
+
+
+def _getitem(x: Array, key: object) -> Array:
+    if isinstance(key, Handle) or type(key) is tuple:
+        key = _raw_key(key)
+    data = x._data
+    if type(data) is not ArrayImpl or tracing.active:
+        data = data_of(x)
+    try:
+        result = _indexing.get(data, key)
+    except Exception as error:
+        raise_translated("x[key]", error)
+    if result is data:
+        return wrap_shared(share(x))
+    return wrap(result)
+
+
+def _in_place(x: Array, other: object, op: InPlace) -> Array:
+    dtype = x.dtype
+    if isinstance(other, Handle):
+        operand = data_of(other)
+        wide = dtype in WIDE or operand.dtype in WIDE
+    elif isinstance(other, bool | int | float | complex):
+        operand, wide = scalar_operand(other, dtype)
+        wide = wide or dtype in WIDE
+    else:
+        operand = lift(other)
+        wide = dtype in WIDE or operand.dtype in WIDE
+    try:
+        update(x, op.plain, op.donating, (operand,), wide, f"x {op.name} y")
+    except Exception as error:
+        raise_translated(f"x {op.name} y", error)
+    return x
+
+
+def _copy_buffer(data: jax.Array) -> jax.Array:
+    wide = data.dtype in WIDE
+    previous = swap_x64(True) if wide else None
+    try:
+        copied: jax.Array = _copy(data)
+        return copied
+    finally:
+        if wide:
+            restore_x64(previous)
+
+
+_copy = jax.jit(lambda x: x)
+
+
+# --- values ------------------------------------------------------------------------------------------------------------
+
+
+def _real(x: Array, operation: str) -> object:
+    if x.dtype.kind == "c":
+        raise DTypeMismatch(
+            operation, "x", got=f"dtype {x.dtype}", wanted="a real dtype", remedy="Take rtx_jax.real first."
+        )
+    return x._scalar(operation)
+
+
+def _text(x: Array, form: Callable[[np.ndarray], str]) -> str:
+    data = data_of(x)
+    if isinstance(data, Tracer):
+        return f"Array(shape={data.shape}, dtype={data.dtype}, traced)"
+    if data.is_deleted():
+        return f"Array(shape={data.shape}, dtype={data.dtype}, deleted)"
+    if not data.is_fully_addressable:
+        return f"Array(shape={data.shape}, dtype={data.dtype}, sharding={data.sharding})"
+    value = np.asarray(data)
+    if form is str:
+        return str(value)
+    body = np.array2string(value, separator=", ", prefix="Array(")
+    named = "" if value.size and value.dtype.name in ("float64", "int64", "bool", "complex128") else f", dtype={value.dtype.name}"
+    sized = "" if value.size or value.shape == (0,) else f", shape={value.shape}"
+    return f"Array({body}{sized}{named})"
+
+
+def _unpickle(value: np.ndarray) -> Array:
+    return wrap(place(value))
+
+
+# --- pytree ------------------------------------------------------------------------------------------------------------
+
+
+def _flatten(x: Array) -> tuple[tuple[jax.Array], None]:
+    return (x.jax,), None
+
+
+def _unflatten(_: None, children: tuple[object, ...]) -> Array:
+    # JAX also builds trees of placeholders (None, shapes, sentinels), so nothing is checked here.
+    handle = object.__new__(Array)
+    handle._data = data = children[0]  # type: ignore[assignment]
+    handle._owned = False
+    if isinstance(data, Tracer):
+        tracing.tracer_seen()
+        handle._owned = tracing.mark()
+    return handle
+
+
+jax.tree_util.register_pytree_node(Array, _flatten, _unflatten)
+
+
+# --- operators ---------------------------------------------------------------------------------------------------------
+
+_OPERANDS = (Array, bool, int, float, complex, jax.Array, np.ndarray, np.generic)
+_ARRAYS = (Array, jax.Array, np.ndarray)
+
+# The operators' calls. The namespace's functions use the same operations, so they share what is compiled.
+_add = binary(Op("add", _ew.add))
+_subtract = binary(Op("subtract", _ew.subtract))
+_multiply = binary(Op("multiply", _ew.multiply))
+_divide = binary(Op("divide", _ew.divide))
+_floor_divide = binary(Op("floor_divide", _ew.floor_divide))
+_remainder = binary(Op("remainder", _ew.remainder))
+_pow = binary(Op("pow", _ew.pow))
+_bitwise_and = binary(Op("bitwise_and", _ew.bitwise_and))
+_bitwise_or = binary(Op("bitwise_or", _ew.bitwise_or))
+_bitwise_xor = binary(Op("bitwise_xor", _ew.bitwise_xor))
+_bitwise_left_shift = binary(Op("bitwise_left_shift", _ew.bitwise_left_shift))
+_bitwise_right_shift = binary(Op("bitwise_right_shift", _ew.bitwise_right_shift))
+_equal = binary(Op("equal", _ew.equal))
+_not_equal = binary(Op("not_equal", _ew.not_equal))
+_less = binary(Op("less", _ew.less))
+_less_equal = binary(Op("less_equal", _ew.less_equal))
+_greater = binary(Op("greater", _ew.greater))
+_greater_equal = binary(Op("greater_equal", _ew.greater_equal))
+_negative = unary(Op("negative", _ew.negative))
+_positive = unary(Op("positive", _ew.positive))
+_abs = unary(Op("abs", _ew.abs))
+_bitwise_invert = unary(Op("bitwise_invert", _ew.bitwise_invert))
+_square = unary(Op("square", _ew.square))
+_matmul = Op("matmul", _la.matmul, ("precision",))
+_matrix_transpose = unary(Op("mT", _la.matrix_transpose))
+_transpose = unary(Op("T", _la.transpose))
+_precision = _config.matmul_precision
+
+_iadd = InPlace("+=", _ew.add)
+_isubtract = InPlace("-=", _ew.subtract)
+_imultiply = InPlace("*=", _ew.multiply)
+_idivide = InPlace("/=", _ew.divide)
+_ifloor_divide = InPlace("//=", _ew.floor_divide)
+_iremainder = InPlace("%=", _ew.remainder)
+_ipow = InPlace("**=", _ew.pow)
+_imatmul = InPlace("@=", lambda x, y: _la.matmul(x, y, precision="highest"))
+_ibitwise_and = InPlace("&=", _ew.bitwise_and)
+_ibitwise_or = InPlace("|=", _ew.bitwise_or)
+_ibitwise_xor = InPlace("^=", _ew.bitwise_xor)
+_ibitwise_left_shift = InPlace("<<=", _ew.bitwise_left_shift)
+_ibitwise_right_shift = InPlace(">>=", _ew.bitwise_right_shift)
+
+# --- chained writes ----------------------------------------------------------------------------------------------------
+
+_getrefcount = sys.getrefcount
+
+
+class _Probe:
+    def __setitem__(self, key: int, value: object) -> None:
+        _counts.append(_getrefcount(self))
+
+
+def _temporary_count() -> int:
+    """What getrefcount tells in `__setitem__` of an object that nothing else refers to; 0 when it cannot tell."""
+    _Probe()[0] = None
+    named = _Probe()
+    named[0] = None
+    temporary, held = _counts
+    return temporary if held > temporary else 0
+
+
+_counts: list[int] = []
+_TEMPORARY = _temporary_count()

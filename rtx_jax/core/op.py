@@ -1,0 +1,152 @@
+"""Op: a raw function and its compiled variants; the translation of JAX's errors into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import NoReturn, TypeAlias
+
+import jax
+import numpy as np
+
+from ..errors import ConcretizationError, DeviceMismatch, DTypeMismatch, OutOfMemory, RtxError, ShapeMismatch, UseAfterMove, Xla
+from .dtypes import WIDE
+from .promotion import can_cast_same_kind
+
+__all__ = ["Compiled", "InPlace", "Op", "all_ops", "raise_translated", "translate"]
+
+Compiled: TypeAlias = Callable[..., object]
+
+# Bound of the variants of one operation; one executable takes about 0.4 MiB, and XLA's own table is bounded at 8,192.
+_MAX_VARIANTS = 2048
+
+all_ops: list[Op] = []
+
+
+class Op:
+    """One operation: a raw function with its static parameters, and its compiled variants.
+
+    Parameters
+    ----------
+    name
+        As the user writes it; used in errors and profiles.
+    fn
+        Raw function: arrays by position, static parameters by keyword.
+    params
+        Names of the static parameters, in the order in which the doors receive them.
+    wide
+        True when results are 64-bit even for narrow operands and no static dtype says so.
+    """
+
+    __slots__ = ("cache", "fn", "name", "params", "wide")
+
+    def __init__(
+        self, name: str, fn: Callable[..., object], params: tuple[str, ...] = (), *, wide: bool = False
+    ) -> None:
+        self.name, self.fn, self.params, self.wide = name, fn, params, wide
+        self.cache: dict[Hashable, tuple[Compiled, bool]] = {}
+        all_ops.append(self)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name!r})"
+
+    def build(self, static: Hashable) -> tuple[Compiled, bool]:
+        """Compile (lazily, by shape) the variant for these static values; return it and whether it is wide."""
+        fn = self.fn
+        if self.params:
+            values = static if len(self.params) > 1 else (static,)
+            keywords = dict(zip(self.params, values, strict=True))  # type: ignore[call-overload]
+            wide = self.wide or any(isinstance(value, np.dtype) and value in WIDE for value in keywords.values())
+
+            def raw(*operands: jax.Array) -> object:
+                return fn(*operands, **keywords)
+        else:
+            wide = self.wide
+
+            def raw(*operands: jax.Array) -> object:
+                return fn(*operands)
+
+        raw.__name__ = raw.__qualname__ = self.name.rpartition(".")[2]
+        entry = jax.jit(raw, inline=True), wide
+        if len(self.cache) >= _MAX_VARIANTS:
+            # First in, first out: cheaper on the hot path than an order by use, and as good for loops over shapes.
+            del self.cache[next(iter(self.cache))]
+        self.cache[static] = entry
+        return entry
+
+
+def translate(operation: str, error: Exception) -> Exception:
+    """Return the typed error for what JAX raised, or the error itself when it already is ours."""
+    if isinstance(error, RtxError):
+        return error
+    text = str(error)
+    if "has been deleted" in text or "donated" in text:
+        return UseAfterMove(
+            operation,
+            got="an Array whose buffer was given away (donated to a compiled call)",
+            remedy="Use the result of that call, or do not list the argument in donate_argnums.",
+        )
+    if "incompatible devices" in text:
+        return DeviceMismatch(
+            operation,
+            got=text.split("\n")[0],
+            wanted="operands committed to one device",
+            remedy="Move one of them with to_device.",
+            devices=text,
+        )
+    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or isinstance(error, MemoryError):
+        return OutOfMemory(operation, got=text.split("\n")[0], remedy="Free Arrays or use smaller pieces.")
+    if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.NonConcreteBooleanIndexError):
+        return ConcretizationError(
+            operation,
+            got="a value that is not known while tracing",
+            remedy="Compute it outside of the traced function, mark it static, or use where, cond or while_loop.",
+        )
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return Xla(operation, got=text, code=text.split(":")[0])
+    return error
+
+
+class InPlace:
+    """An in-place operator: compiled once with and once without donation of the array that it changes.
+
+    The result is cast back to the array's dtype where the kinds allow it, and must keep the array's shape.
+    """
+
+    __slots__ = ("donating", "name", "plain")
+
+    def __init__(self, name: str, fn: Callable[[jax.Array, jax.Array], jax.Array]) -> None:
+        self.name = name
+
+        def raw(x: jax.Array, other: jax.Array) -> jax.Array:
+            result = fn(x, other)
+            if result.shape != x.shape:
+                raise ShapeMismatch(
+                    f"x {name} y",
+                    "y",
+                    got=f"shape {other.shape}, which makes the result {result.shape}",
+                    wanted=f"a shape that broadcasts to {x.shape}",
+                    expected=x.shape,
+                    got_shape=other.shape,
+                )
+            if not can_cast_same_kind(result.dtype, x.dtype):
+                raise DTypeMismatch(
+                    f"x {name} y",
+                    "y",
+                    got=f"dtype {other.dtype}, which makes the result {result.dtype}",
+                    wanted=f"a result that casts to {x.dtype} within its kind",
+                    remedy="Write x = x op y, or convert y with astype.",
+                )
+            return result.astype(x.dtype)
+
+        self.plain = jax.jit(raw)
+        self.donating = jax.jit(raw, donate_argnums=0)
+
+
+def raise_translated(operation: str, error: Exception) -> NoReturn:
+    """Raise the typed error for what JAX raised; our own errors pass as they are."""
+    mapped = translate(operation, error)
+    if mapped is error:
+        raise error
+    raise mapped from error
+
+
