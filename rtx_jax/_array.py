@@ -88,11 +88,11 @@ class Array(Handle):
     def jax(self) -> jax.Array:
         """The ``jax.Array``. From now on it is shared, so the next write to this Array copies."""
         data = data_of(self)
-        if self._owned is INTERNED:
+        if self._owned is INTERNED and type(data) is ArrayImpl:
             # The constant serves every later creation of the same value; whoever gets it might donate it.
             data = _copy_buffer(data)
             self._data = data
-        if self._owned is True or self._owned is INTERNED:
+        if self._owned is True or (self._owned is INTERNED and type(data) is ArrayImpl):
             self._owned = False
         return data
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
+import jax.extend.core as _jax_extend_core
 from jax._src import config as _jax_config
 from jax._src import core as _jax_core
 from jax._src.array import ArrayImpl
@@ -19,8 +20,11 @@ __all__ = [
     "ArrayImpl",
     "current_trace",
     "has_gil",
+    "hidden_operand",
     "swap_x64",
     "restore_x64",
+    "split_hidden",
+    "trace_parent",
     "trace_is_clean",
     "x64",
 ]
@@ -57,3 +61,56 @@ def has_gil() -> bool:
     """Say whether this interpreter runs one thread at a time (reference counts are exact only then)."""
     probe = getattr(sys, "_is_gil_enabled", None)
     return True if probe is None else bool(probe())
+
+
+# --- transforms -----------------------------------------------------------------------------------------------------
+#
+# A traced function may need an operand that its caller did not pass: an Array that it reads from its surroundings, or
+# a random key. A primitive without operands stands for it in the trace; afterwards its equations become inputs.
+
+_hidden_p = _jax_extend_core.Primitive("rtx_jax_hidden")
+
+
+@_hidden_p.def_abstract_eval
+def _hidden_aval(*, aval: object, index: int) -> object:
+    del index
+    return aval
+
+
+def trace_parent(trace: object) -> object | None:
+    """Return the trace around `trace`, or None."""
+    return getattr(trace, "parent_trace", None)
+
+
+def hidden_operand(trace: object, aval: object, index: int) -> jax.Array:
+    """Return a new tracer of `trace`, whichever trace is innermost now; see `split_hidden`."""
+    with _jax_extend_core.set_current_trace(trace):
+        tracer: jax.Array = _hidden_p.bind(aval=aval, index=index)
+    return tracer
+
+
+def split_hidden(
+    closed: _jax_extend_core.ClosedJaxpr,
+) -> tuple[Callable[..., list[jax.Array]], list[int], bool]:
+    """Turn the hidden operands of a traced function into trailing inputs.
+
+    Returns
+    -------
+    function
+        Takes the inputs and then the hidden operands; returns the list of outputs.
+    indices
+        The index of each hidden operand, in the order in which the function takes them.
+    pure
+        False when the function holds tracers of an outer trace, so that it must not be kept.
+    """
+    jaxpr = closed.jaxpr
+    hidden = [eqn for eqn in jaxpr.eqns if eqn.primitive is _hidden_p]
+    if hidden:
+        jaxpr = jaxpr.replace(
+            invars=[*jaxpr.invars, *(eqn.outvars[0] for eqn in hidden)],
+            eqns=[eqn for eqn in jaxpr.eqns if eqn.primitive is not _hidden_p],
+            debug_info=jaxpr.debug_info.with_unknown_names(),
+        )
+        closed = _jax_extend_core.ClosedJaxpr(jaxpr, closed.consts)
+    pure = not any(isinstance(const, jax.core.Tracer) for const in closed.consts)
+    return _jax_extend_core.jaxpr_as_fun(closed), [eqn.params["index"] for eqn in hidden], pure

@@ -82,6 +82,12 @@ class Scope(Protocol):
     def allow_write(self, handle: Handle) -> bool:
         """Prepare a write to a handle made outside of the running trace; False when it must be refused."""
 
+    def store(self, handle: Handle, data: jax.Array) -> None:
+        """Keep the new value of such a handle until the trace ends; no tracer may enter the handle."""
+
+    def random_key(self) -> jax.Array | None:
+        """Return fresh data of a key, or None when the scope has no source of keys."""
+
 
 class Tracing:
     """Whether anything is being traced. `active` is nonzero while a trace may run in some thread."""
@@ -191,11 +197,20 @@ def rebind(handle: Handle, data: jax.Array, operation: str) -> None:
     """Store a new array in a handle under any mode; `data` is the handle's own afterwards."""
     if isinstance(data, Tracer) or tracing.active or not trace_is_clean():
         check_write(handle, operation)
-        handle._data = data
-        handle._owned = tracing.mark()
+        _store(handle, data)
     else:
         handle._data = data
         handle._owned = True
+
+
+def _store(handle: Handle, data: jax.Array) -> None:
+    """Rebind a handle that `check_write` let pass."""
+    mark = tracing.mark()
+    if mark is not True and handle._owned is not mark and tracing.scopes:
+        tracing.scopes[-1].store(handle, data)
+    else:
+        handle._data = data
+        handle._owned = mark
 
 
 def _references(handle: Handle) -> int:
@@ -293,5 +308,4 @@ def _update_traced(
     finally:
         if wide:
             restore_x64(previous)
-    handle._data = result
-    handle._owned = tracing.mark()
+    _store(handle, result)
