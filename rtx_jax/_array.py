@@ -131,8 +131,8 @@ class Array(Handle):
         return self.size * self.dtype.itemsize
 
     @property
-    def device(self) -> jax.Device | jax.sharding.Sharding:
-        """The device that holds the elements, or the sharding over several devices."""
+    def device(self) -> jax.Device | jax.sharding.Sharding | None:
+        """The device that holds the elements, the sharding over several devices, or None while tracing."""
         return _devices.device_of(data_of(self))
 
     @property
@@ -209,9 +209,9 @@ class Array(Handle):
             raise InvalidArgument(
                 "to_device", "stream", got=repr(stream), wanted="None", arg="stream", reason="XLA orders its own work"
             )
-        target = _devices.resolve(device)
-        moved = jax.device_put(share(self), target)
-        return wrap_shared(moved)
+        target = _devices.resolve(device, "to_device")
+        data = share(self)
+        return wrap_shared(data if target is None else _devices.place(data, target))
 
     def __dlpack__(
         self,
