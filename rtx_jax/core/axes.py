@@ -1,0 +1,142 @@
+"""Axes and shapes as callers give them: made hashable for static keys, then checked against an array's rank."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from ..errors import BroadcastError, InvalidArgument, InvalidDimension
+
+__all__ = ["as_axis", "as_int", "as_shape", "broadcast_shape", "normalize_axes", "normalize_axis"]
+
+
+def as_int(value: object, operation: str, argument: str) -> int:
+    """Return an integer argument as a Python int, so that keys of equal value are equal (``True`` is not ``1``).
+
+    Raises
+    ------
+    InvalidArgument
+        It is not an integer.
+    """
+    if type(value) is int:
+        return value
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        if isinstance(error, InvalidArgument) or type(error) is not TypeError:
+            raise  # a typed error of ours, such as reading a tracer
+        raise InvalidArgument(
+            operation,
+            argument,
+            got=f"{value!r} ({type(value).__name__})",
+            wanted="an integer",
+            arg=argument,
+            reason="not an integer",
+        ) from error
+
+
+def as_axis(axis: object, operation: str, argument: str = "axis") -> int | tuple[int, ...] | None:
+    """Return an ``axis`` argument as int, tuple of ints or None; not yet checked against a rank."""
+    if axis is None or type(axis) is int:
+        return axis
+    if isinstance(axis, (tuple, list)):
+        return tuple([n if type(n) is int else as_int(n, operation, argument) for n in axis])
+    return as_int(axis, operation, argument)
+
+
+def as_shape(shape: object, operation: str, argument: str = "shape") -> tuple[int, ...]:
+    """Return a shape as a tuple of non-negative ints; a single integer is a shape of one axis.
+
+    Raises
+    ------
+    InvalidArgument
+        It has an entry that is negative or no integer.
+    """
+    if type(shape) is int:
+        out: tuple[int, ...] = (shape,)
+    elif isinstance(shape, Sequence) and not isinstance(shape, (str, bytes)):
+        out = tuple([n if type(n) is int else as_int(n, operation, argument) for n in shape])
+    elif getattr(shape, "ndim", 0) == 1:  # a 1-d integer array
+        out = tuple([as_int(n, operation, argument) for n in shape])  # type: ignore[attr-defined]
+    else:
+        out = (as_int(shape, operation, argument),)
+    for n in out:
+        if n < 0:
+            raise InvalidArgument(
+                operation, argument, got=out, wanted="sizes of 0 or more", arg=argument, reason="negative size"
+            )
+    return out
+
+
+def normalize_axis(axis: int, ndim: int, operation: str, argument: str = "axis") -> int:
+    """Return `axis` counted from the front.
+
+    Raises
+    ------
+    InvalidDimension
+        It is not in ``[-ndim, ndim)``.
+    """
+    if -ndim <= axis < ndim:
+        return axis + ndim if axis < 0 else axis
+    raise InvalidDimension(
+        operation,
+        argument,
+        got=axis,
+        wanted=f"{-ndim}..{ndim - 1}" if ndim else "an array with an axis (it has none)",
+        dim=axis,
+        ndim=ndim,
+    )
+
+
+def normalize_axes(
+    axis: int | tuple[int, ...] | None, ndim: int, operation: str, argument: str = "axis"
+) -> tuple[int, ...]:
+    """Return the axes counted from the front, in the order given; None means all of them.
+
+    Raises
+    ------
+    InvalidDimension
+        One is not in ``[-ndim, ndim)``, or one is given twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    if isinstance(axis, int):
+        return (normalize_axis(axis, ndim, operation, argument),)
+    out = tuple(normalize_axis(n, ndim, operation, argument) for n in axis)
+    if len(set(out)) != len(out):
+        raise InvalidDimension(operation, argument, got=axis, wanted="each axis once", dim=axis, ndim=ndim)
+    return out
+
+
+def broadcast_shape(operation: str, *shapes: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Return the shape that `shapes` broadcast to; ``None`` stands for an unknown size and is kept.
+
+    Raises
+    ------
+    BroadcastError
+        Two sizes of one axis differ and neither is 1; the text names the two shapes.
+    """
+    out: list[int | None] = []
+    for shape in shapes:
+        if len(shape) > len(out):
+            out[:0] = [1] * (len(shape) - len(out))
+        for place in range(-len(shape), 0):
+            size, have = shape[place], out[place]
+            if size == 1 or size == have:
+                continue
+            if have == 1:
+                out[place] = size
+            elif have is None:
+                out[place] = size  # a known size other than 1 decides
+            elif size is not None:
+                # The running result is what the shapes before gave; name the one that the size came from.
+                other = next(s for s in shapes if len(s) >= -place and s[place] == have)
+                raise BroadcastError(
+                    operation,
+                    "",
+                    got=f"shapes {tuple(other)} and {tuple(shape)}",
+                    wanted="sizes that are equal or 1, counted from the last axis",
+                    lhs=tuple(other),
+                    rhs=tuple(shape),
+                )
+    return tuple(out)
