@@ -19,6 +19,7 @@ __all__ = [
     "JAX_VERSION",
     "ArrayImpl",
     "current_trace",
+    "guard_dot",
     "has_gil",
     "hidden_operand",
     "swap_x64",
@@ -114,3 +115,48 @@ def split_hidden(
         closed = _jax_extend_core.ClosedJaxpr(jaxpr, closed.consts)
     pure = not any(isinstance(const, jax.core.Tracer) for const in closed.consts)
     return _jax_extend_core.jaxpr_as_fun(closed), [eqn.params["index"] for eqn in hidden], pure
+
+
+# JAX 0.10.2 on CPU: a reduction fused into a matrix product with more than 128 KiB of float32 or float64 along one
+# axis reads past its block (`sum((eye(3) @ x.T) ** 2, axis=0)` for 32,769 rows; found under vmap as well). Any
+# operation between the two that XLA cannot see through prevents it. Whether the product is that large is known only
+# when it is lowered, as vmap adds axes later, so the guard is a primitive; small products lower to nothing.
+_GUARDED_BYTES = 128 * 1024
+
+
+def _make_guard() -> Callable[[jax.Array], jax.Array]:
+    from jax.interpreters import ad, batching, mlir
+
+    primitive = _jax_extend_core.Primitive("guard_dot")
+    primitive.def_impl(lambda x: x)
+    primitive.def_abstract_eval(lambda x: x)
+    ad.deflinear2(primitive, lambda cotangent, _: [cotangent])
+    batching.defvectorized(primitive)
+
+    def unguarded(x: jax.Array) -> jax.Array:
+        return x
+
+    def guarded(x: jax.Array) -> jax.Array:
+        if max(x.shape, default=0) * x.dtype.itemsize <= _GUARDED_BYTES:
+            return x
+        exponent, mantissa = (8, 23) if x.dtype == "float32" else (11, 52)
+        return jax.lax.reduce_precision(x, exponent, mantissa)
+
+    mlir.register_lowering(primitive, mlir.lower_fun(unguarded, multiple_results=False))
+    mlir.register_lowering(primitive, mlir.lower_fun(guarded, multiple_results=False), platform="cpu")
+
+    def guard_dot(x: jax.Array) -> jax.Array:
+        if x.ndim and x.dtype in ("float32", "float64"):
+            guard: jax.Array = primitive.bind(x)
+            return guard
+        return x
+
+    return guard_dot
+
+
+def _no_guard(x: jax.Array) -> jax.Array:
+    return x
+
+
+guard_dot: Callable[[jax.Array], jax.Array] = _make_guard() if JAX_VERSION == (0, 10, 2) else _no_guard
+"""Return the result of a matrix product, protected from a wrong fusion where this version of JAX has it."""
