@@ -11,11 +11,11 @@ PACKAGE = Path(__file__).parent.parent / "rtx_jax"
 
 # From the bottom up. A file may import from its own layer and from those before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_compat", "_config"),
+    ("errors", "_compat", "_config", "_version"),
     ("core",),
     ("raw", "kernels", "ops"),
-    ("_array",),
-    ("namespace", "linalg", "fft", "random", "testing", "io", "nn", "transforms"),
+    ("_array", "_at", "_interop"),
+    ("namespace", "linalg", "fft", "random", "testing", "io", "nn", "transforms", "_cache", "_settings"),
     ("__init__",),
     ("backend", "runtime", "kv"),
     ("parallel",),

@@ -1,0 +1,66 @@
+"""The subcommands and their options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="rtx-jax",
+    help="An array API namespace on JAX and XLA.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class DTypeName(StrEnum):
+    """What ``--dtype`` takes."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+@app.command()
+def info() -> None:
+    """Show versions, platforms and why others are missing, devices, memory, default dtypes and the cache."""
+    from .info import show
+
+    show()
+
+
+@app.command()
+def demo(
+    input: Annotated[
+        Path | None, typer.Option(help="A CSV file with a header; the handwritten digits of scikit-learn without it.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The column of --input to predict.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where rtx_jax runs: cpu, cuda:1, tpu, metal, ... JAX's default without it.")
+    ] = None,
+    dtype: Annotated[
+        DTypeName | None, typer.Option(help="Without it, the widest float that the device computes with.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The picture to write.")] = Path("rtx-jax-demo.png"),
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Calls of each step after the first.")] = 5,
+) -> None:
+    """Run a scikit-learn pipeline on NumPy and on rtx_jax, and compare scores and times.
+
+    Exits with 1 when the scores disagree.
+    """
+    from .demo import demo as run
+
+    agreed = run(
+        source=input,
+        target=target,
+        device=device,
+        dtype=None if dtype is None else dtype.value,
+        output=output,
+        repeats=repeats,
+    )
+    raise typer.Exit(0 if agreed else 1)
