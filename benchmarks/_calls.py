@@ -28,8 +28,8 @@ def operands() -> dict[str, np.ndarray]:
     -------
     dict
         ``x, y`` in (0, 1); ``v`` above 1; ``one`` of ones; ``w`` ascending; ``z`` complex64; ``i, j`` int32; ``index``
-        positions; ``b, c`` bool; ``m`` of shape (2, 4), ``n`` of shape (4, 2); ``s`` two symmetric positive matrices and
-        ``g`` two general ones, of shape (2, 2, 2); ``t`` right-hand sides of shape (2, 2, 2); ``e`` of shape (2, 3).
+        positions; ``b, c`` bool; ``m`` of shape (2, 4), ``n`` of shape (4, 2); ``s`` two symmetric positive matrices
+        and ``g`` two general ones, of shape (2, 2, 2); ``t`` right-hand sides of that shape; ``e`` of shape (2, 3).
     """
     x = np.asarray([0.15, 0.85, 0.3, 0.7, 0.45, 0.6, 0.2, 0.95], np.float32)
     y = x[::-1] * np.float32(0.9) + np.float32(0.05)
@@ -72,8 +72,8 @@ ELEMENTWISE = [
     *_unary(
         "elementwise",
         "x",
-        "abs acos asin asinh atan atanh ceil cos cosh exp expm1 floor isfinite isinf isnan log log1p log2 log10 negative"
-        " positive reciprocal round sign signbit sin sinh sqrt square tan tanh trunc",
+        "abs acos asin asinh atan atanh ceil cos cosh exp expm1 floor isfinite isinf isnan log log1p log2 log10"
+        " negative positive reciprocal round sign signbit sin sinh sqrt square tan tanh trunc",
     ),
     *_unary("elementwise", "v", "acosh"),
     *_unary("elementwise", "z", "conj imag real"),
@@ -87,9 +87,7 @@ ELEMENTWISE = [
         " minimum multiply nextafter not_equal pow remainder subtract",
     ),
     *_binary("elementwise", "b", "c", "logical_and logical_or logical_xor"),
-    *_binary(
-        "elementwise", "i", "j", "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"
-    ),
+    *_binary("elementwise", "i", "j", "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"),
     *_group("elementwise", "xp.clip(x, 0.25, 0.75)"),
 ]
 
@@ -246,7 +244,11 @@ _BITWISE = ("&", "|", "^", "<<", ">>")
 
 OPERATORS = [
     *(Call("operators", text, text) for text in ("abs(x)", "+x", "-x", "~i", "m @ n")),
-    *(Call("operators", text, text) for sign in (*_ARITHMETIC, *_COMPARISON) for text in (f"x {sign} y", f"x {sign} 2.0")),
+    *(
+        Call("operators", text, text)
+        for sign in (*_ARITHMETIC, *_COMPARISON)
+        for text in (f"x {sign} y", f"x {sign} 2.0")
+    ),
     *(Call("operators", text, text) for sign in _ARITHMETIC for text in (f"2.0 {sign} x",)),
     *(Call("operators", text, text) for sign in _BITWISE for text in (f"i {sign} j", f"i {sign} 2", f"2 {sign} j")),
     *(

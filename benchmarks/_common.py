@@ -145,9 +145,7 @@ def _processor() -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        return subprocess.run(
-            ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout.strip()
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 

@@ -79,8 +79,6 @@ def run(
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), str(HERE), os.environ.get("PYTHONPATH")]))
     if cache is not None:
         variables["JAX_COMPILATION_CACHE_DIR"] = str(Path(cache).resolve())
-        variables["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-        variables["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     variables |= environment or {}
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
@@ -88,7 +86,17 @@ def run(
             sys.executable,
             "-m",
             "pytest",
-            *("-p", "no:cacheprovider", "-q", "--tb=short", f"--junit-xml={report}", "-o", "junit_logging=no"),
+            *(
+                "-p",
+                "worker_cache_plugin",
+                "-p",
+                "no:cacheprovider",
+                "-q",
+                "--tb=short",
+                f"--junit-xml={report}",
+                "-o",
+                "junit_logging=no",
+            ),
             *(("-n", str(workers), "--dist", "worksteal") if workers else ()),
             *arguments,
         ]

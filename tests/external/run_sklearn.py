@@ -13,7 +13,7 @@ from pathlib import Path
 from _suite import conclude, parser, run
 
 # What a test file contains that takes its namespaces from the plugin, directly or through the common checks.
-_MARKS = ("yield_namespace", "yield_mixed_namespace", "_array_api", "array_api_support")
+_MARKS = ("yield_namespace", "yield_mixed_namespace", "_array_api", "parametrize_with_checks")
 
 
 def test_files() -> list[str]:
