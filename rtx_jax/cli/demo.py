@@ -15,7 +15,7 @@ from .dataset import Dataset, digits, read_csv
 from .picture import check_writable, draw, write
 from .workload import Outcome, Workload, run
 
-__all__ = ["Comparison", "demo"]
+__all__ = ["Comparison", "demo", "widest"]
 
 _REFERENCE = "numpy"
 
@@ -86,9 +86,7 @@ def demo(
     xp = importlib.import_module(namespace)
     placed = _prepare(namespace, device)
     data = digits() if source is None and target is None else read_csv(_given(source), target)
-    if dtype is None:
-        floating = xp.__array_namespace_info__().default_dtypes(device=placed)["real floating"]
-        dtype = "float32" if floating == xp.float32 else "float64"
+    dtype = dtype or widest(namespace, placed)
 
     reference = Workload(data, importlib.import_module(_REFERENCE), dtype)
     tried = Workload(data, xp, dtype, placed)
@@ -120,6 +118,13 @@ def _prepare(namespace: str, device: str | None) -> object:
 
     enable_compilation_cache()
     return resolve(device, "rtx-jax demo")
+
+
+def widest(namespace: str, device: object) -> str:
+    """Return the name of the floating-point type that `namespace` takes by default on `device`."""
+    xp = importlib.import_module(namespace)
+    floating = xp.__array_namespace_info__().default_dtypes(device=device)["real floating"]
+    return "float32" if floating == xp.float32 else "float64"
 
 
 def _given(source: Path | None) -> Path:
