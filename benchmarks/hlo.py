@@ -128,7 +128,7 @@ def stripped(text: str) -> str:
     joined = "\n".join(
         line for line in lines if line.endswith(("{", "}")) and not re.match(r"\d+ [{\"]", line) or " = " in line
     )
-    joined = re.sub(r", (metadata|frontend_attributes|backend_config)=\{(?:[^{}]|\{[^{}]*\})*\}", "", joined)
+    joined = re.sub(r", metadata=\{(?:[^{}]|\{[^{}]*\})*\}", "", joined)
     joined = re.sub(r"\b[A-Za-z_][\w.]*(?=: )", "arg", joined)
     names: dict[str, str] = {}
     return re.sub(r"%[\w.\-]+", lambda match: names.setdefault(match.group(), f"%{len(names)}"), joined)
