@@ -22,7 +22,7 @@ from .dtypes import WIDE
 from .handle import INTERNED, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
 from .op import InPlace, Op, all_ops, raise_translated
-from .promotion import scalar_dtype
+from .promotion import operand_dtype
 
 __all__ = ["Door", "InPlace", "Op", "clear_caches", "lift", "place", "raise_translated", "scalar_operand"]
 
@@ -88,7 +88,7 @@ class Door(Generic[_H]):
                     arrays[i] = lift(operand)
                     partner = arrays[i].dtype  # type: ignore[attr-defined]
                 else:
-                    arrays[i] = np.asarray(operand, scalar_dtype(_plain_scalar(operand), partner))
+                    arrays[i] = np.asarray(operand, operand_dtype(_plain_scalar(operand), partner))
             wide = wide or arrays[i].dtype in WIDE  # type: ignore[attr-defined]
         previous = swap_x64(True) if wide else None
         try:

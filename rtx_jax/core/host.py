@@ -11,9 +11,9 @@ from jax.core import Tracer
 
 from .._compat import ArrayImpl, restore_x64, swap_x64, trace_is_clean
 from ..errors import ScalarOverflow, UnsupportedDType
-from .dtypes import WIDE, default_complex, default_float, default_int
+from .dtypes import INEXACT, INTEGRAL, WIDE, default_complex, default_float, default_int
 from .handle import Handle, data_of, tracing
-from .promotion import scalar_dtype
+from .promotion import operand_dtype
 
 __all__ = ["SCALARS", "clear_scalars", "lift", "place", "scalar_operand"]
 
@@ -29,15 +29,19 @@ _place = jax.jit(lambda x: x)
 
 def scalar_operand(value: complex, dtype: np.dtype) -> tuple[jax.Array, bool]:
     """Return a Python scalar as a 0-d array for use beside an array of `dtype`, and whether it is 64-bit."""
-    key: tuple[object, ...] = (value.__class__, value, dtype)
-    if not value and value.__class__ is not bool and value.__class__ is not int:
+    # Beside integers the default dtypes decide, which may differ at the next call.
+    kind = value.__class__
+    own = dtype in INEXACT or (kind is int and dtype in INTEGRAL)
+    target = dtype if own else operand_dtype(value, dtype)
+    key: tuple[object, ...] = (kind, value, target)
+    if not value and kind is not bool and kind is not int:
         # 0.0 == -0.0: the signs are part of the key.
         z = complex(value)
         key = (*key, math.copysign(1.0, z.real), math.copysign(1.0, z.imag))
     found = _scalars.get(key)
     if found is not None and not found[0].is_deleted():
         return found
-    target = scalar_dtype(value, dtype)
+    target = operand_dtype(value, dtype)
     wide = target in WIDE
     host = np.asarray(value, target)
     previous = swap_x64(True) if wide else None

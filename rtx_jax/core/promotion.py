@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeMismatch, ScalarOverflow, UnsupportedDType
 from . import dtypes as _d
-from .dtypes import COMPLEX, FLOAT8, INTEGRAL, KIND, NARROW_INT, REAL_FLOATING, SIGNED, UNSIGNED, DType
+from .dtypes import COMPLEX, FLOAT8, INEXACT, INTEGRAL, KIND, NARROW_INT, REAL_FLOATING, SIGNED, UNSIGNED, DType
 
 _SIGNED_BY_SIZE = {d.itemsize: d for d in (_d.int8, _d.int16, _d.int32, _d.int64)}
 _pairs: dict[tuple[DType, DType], DType] = {}
@@ -105,9 +105,6 @@ def integer_range(dtype: DType, /) -> tuple[int, int]:
     return _RANGE[dtype]
 
 
-_TAKES_FLOAT = REAL_FLOATING | COMPLEX
-
-
 def scalar_dtype(value: object, dtype: DType, device: object = None, /) -> DType:
     """Return the dtype that a scalar takes beside an array of `dtype`: its kind may widen the array, never its size.
 
@@ -136,11 +133,11 @@ def scalar_dtype(value: object, dtype: DType, device: object = None, /) -> DType
     """
     kind = type(value)
     if kind is float:
-        return dtype if dtype in _TAKES_FLOAT else _d.default_float(device)
+        return dtype if dtype in INEXACT else _d.default_float(device)
     if kind is int:
         limits = _RANGE.get(dtype)
         if limits is None:
-            if dtype in _TAKES_FLOAT:
+            if dtype in INEXACT:
                 return dtype
             dtype = _d.default_int(device)
             limits = _RANGE[dtype]
@@ -168,6 +165,16 @@ def scalar_dtype(value: object, dtype: DType, device: object = None, /) -> DType
     raise UnsupportedDType(
         "result_type", "", got=repr(value), wanted="an array or a Python scalar", dtype=kind, op="result_type"
     )
+
+
+def operand_dtype(value: object, dtype: DType, device: object = None, /) -> DType:
+    """Return `scalar_dtype`, except that a real number stays real beside a complex array.
+
+    For the operands of a binary operation: so its arithmetic goes by components, as the standard's tables say, and
+    keeps infinities and signs of zeros that a zero imaginary component would destroy.
+    """
+    found = scalar_dtype(value, dtype, device)
+    return _d.real_of(found) if dtype in COMPLEX and not isinstance(value, complex | np.complexfloating) else found
 
 
 _RANK: dict[DType, int] = {

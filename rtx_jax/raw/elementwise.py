@@ -5,11 +5,14 @@ The functions with floating-point results live in `elementwise_float` and are pa
 
 from __future__ import annotations
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.dtypes import COMPLEX, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, SIGNED, bool_
+from .._compat import x64
+from ..core.dtypes import COMPLEX, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, SIGNED, WIDE, bool_
 from ..errors import InvalidArgument
 from . import elementwise_complex as _complex
 from . import elementwise_real as _real
@@ -41,7 +44,7 @@ from .elementwise_float import (
     tan,
     tanh,
 )
-from .operands import BITS, REAL, check_kind, check_shapes, common_dtype, promoted
+from .operands import BITS, REAL, check_kind, check_shapes, combine, common_dtype
 
 __all__ = [
     "abs",
@@ -126,7 +129,7 @@ def _mixed(x1: jax.Array, x2: jax.Array) -> bool:
 def add(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Sum; of two bools their disjunction."""
     if not _mixed(x1, x2):
-        return jnp.add(*promoted("add", x1, x2))
+        return combine("add", jnp.add, x1, x2)
     if x2.dtype in COMPLEX:
         x1, x2 = x2, x1
     re = add(lax.real(x1), x2)
@@ -140,9 +143,7 @@ def _like(x: jax.Array, other: jax.Array) -> jax.Array:
 def subtract(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Difference; not defined for two bools."""
     if not _mixed(x1, x2):
-        x1, x2 = promoted("subtract", x1, x2)
-        check_kind("subtract", NUMERIC, x1, x2)
-        return jnp.subtract(x1, x2)
+        return combine("subtract", jnp.subtract, x1, x2, NUMERIC)
     if x1.dtype in COMPLEX:
         re = subtract(lax.real(x1), x2)
         return lax.complex(re, _like(lax.imag(x1), re))
@@ -153,7 +154,7 @@ def subtract(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
 def multiply(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Product; of two bools their conjunction."""
     if not _mixed(x1, x2):
-        return jnp.multiply(*promoted("multiply", x1, x2))
+        return combine("multiply", jnp.multiply, x1, x2)
     if x2.dtype in COMPLEX:
         x1, x2 = x2, x1
     return lax.complex(multiply(lax.real(x1), x2), multiply(lax.imag(x1), x2))
@@ -161,23 +162,29 @@ def multiply(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
 
 def floor_divide(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Floor of the quotient."""
-    x1, x2 = promoted("floor_divide", x1, x2)
-    check_kind("floor_divide", REAL, x1, x2)
+    return combine("floor_divide", _floor_divide, x1, x2, REAL)
+
+
+def _floor_divide(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return jnp.floor_divide(x1, x2) if x1.dtype in INTEGRAL else _real.floor_divide(x1, x2)
 
 
 def remainder(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Remainder of the floor division."""
-    x1, x2 = promoted("remainder", x1, x2)
-    check_kind("remainder", REAL, x1, x2)
+    return combine("remainder", _remainder, x1, x2, REAL)
+
+
+def _remainder(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return jnp.remainder(x1, x2) if x1.dtype in INTEGRAL else _real.remainder(x1, x2)
 
 
 def pow(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 to the power of x2."""
-    x1, x2 = promoted("pow", x1, x2)
-    check_kind("pow", NUMERIC, x1, x2)
-    return jnp.power(x1, x2)
+    return combine("pow", _pow, x1, x2, NUMERIC)
+
+
+def _pow(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    return _complex.pow(x1, x2) if x1.dtype in COMPLEX else jnp.power(x1, x2)
 
 
 def integer_pow(x: jax.Array, *, exponent: int) -> jax.Array:
@@ -236,18 +243,19 @@ def clip(x: jax.Array, *bounds: jax.Array, has_min: bool, has_max: bool) -> jax.
     check_kind("clip", REAL | {bool_}, *operands)
     check_shapes("clip", *operands)
     dtype = common_dtype("clip", *operands)
-    x, *rest = (lax.convert_element_type(operand, dtype) for operand in operands)
-    return _real.clip(x, rest[0] if has_min else None, rest[-1] if has_max else None)
+    with x64() if dtype in WIDE else contextlib.nullcontext():
+        x, *rest = (lax.convert_element_type(operand, dtype) for operand in operands)
+        return _real.clip(x, rest[0] if has_min else None, rest[-1] if has_max else None)
 
 
 def maximum(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Greater of two; NaN if either is."""
-    return jnp.maximum(*promoted("maximum", x1, x2))
+    return combine("maximum", jnp.maximum, x1, x2)
 
 
 def minimum(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Less of two; NaN if either is."""
-    return jnp.minimum(*promoted("minimum", x1, x2))
+    return combine("minimum", jnp.minimum, x1, x2)
 
 
 # Rounding. Integers and bools are whole numbers already.
@@ -301,32 +309,32 @@ def conj(x: jax.Array, /) -> jax.Array:
 
 def equal(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 == x2."""
-    return jnp.equal(*promoted("equal", x1, x2))
+    return combine("equal", jnp.equal, x1, x2)
 
 
 def not_equal(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 != x2."""
-    return jnp.not_equal(*promoted("not_equal", x1, x2))
+    return combine("not_equal", jnp.not_equal, x1, x2)
 
 
 def less(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 < x2; complex numbers in lexicographic order."""
-    return jnp.less(*promoted("less", x1, x2))
+    return combine("less", jnp.less, x1, x2)
 
 
 def less_equal(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 <= x2."""
-    return jnp.less_equal(*promoted("less_equal", x1, x2))
+    return combine("less_equal", jnp.less_equal, x1, x2)
 
 
 def greater(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 > x2."""
-    return jnp.greater(*promoted("greater", x1, x2))
+    return combine("greater", jnp.greater, x1, x2)
 
 
 def greater_equal(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 >= x2."""
-    return jnp.greater_equal(*promoted("greater_equal", x1, x2))
+    return combine("greater_equal", jnp.greater_equal, x1, x2)
 
 
 def isfinite(x: jax.Array, /) -> jax.Array:
@@ -372,17 +380,17 @@ def logical_not(x: jax.Array, /) -> jax.Array:
 
 def bitwise_and(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Bits set in both."""
-    return jnp.bitwise_and(*promoted("bitwise_and", x1, x2, BITS))
+    return combine("bitwise_and", jnp.bitwise_and, x1, x2, BITS)
 
 
 def bitwise_or(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Bits set in one or both."""
-    return jnp.bitwise_or(*promoted("bitwise_or", x1, x2, BITS))
+    return combine("bitwise_or", jnp.bitwise_or, x1, x2, BITS)
 
 
 def bitwise_xor(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """Bits set in exactly one."""
-    return jnp.bitwise_xor(*promoted("bitwise_xor", x1, x2, BITS))
+    return combine("bitwise_xor", jnp.bitwise_xor, x1, x2, BITS)
 
 
 def bitwise_invert(x: jax.Array, /) -> jax.Array:
@@ -393,13 +401,9 @@ def bitwise_invert(x: jax.Array, /) -> jax.Array:
 
 def bitwise_left_shift(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 shifted left; 0 from the width of the dtype on."""
-    x1, x2 = promoted("bitwise_left_shift", x1, x2, BITS)
-    check_kind("bitwise_left_shift", INTEGRAL, x1, x2)
-    return jnp.left_shift(x1, x2)
+    return combine("bitwise_left_shift", jnp.left_shift, x1, x2, INTEGRAL)
 
 
 def bitwise_right_shift(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     """x1 shifted right with its sign; 0 or -1 from the width of the dtype on."""
-    x1, x2 = promoted("bitwise_right_shift", x1, x2, BITS)
-    check_kind("bitwise_right_shift", INTEGRAL, x1, x2)
-    return jnp.right_shift(x1, x2)
+    return combine("bitwise_right_shift", jnp.right_shift, x1, x2, INTEGRAL)

@@ -28,6 +28,7 @@ __all__ = [
     "log",
     "log1p",
     "log_in_base",
+    "pow",
     "round",
     "sign",
     "sin",
@@ -228,6 +229,15 @@ def atanh(z: jax.Array) -> jax.Array:
 def atan(z: jax.Array) -> jax.Array:
     """Return the inverse tangent; branch cuts on the imaginary axis beyond +-i."""
     return _over_j(atanh(_times_j(z)))
+
+
+def pow(z: jax.Array, w: jax.Array) -> jax.Array:
+    """Return exp(w log(z)); a zero base has the power 0 for every exponent with a positive real component.
+
+    ``jax.numpy.power`` gives NaN there unless the exponent is real.
+    """
+    power = jnp.power(z, w)
+    return _where((z == 0) & (lax.real(w) > 0), jnp.zeros_like(power), power)
 
 
 def sign(z: jax.Array) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from .._compat import x64
-from ..core.dtypes import FLOAT8, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, DType, bool_, default_float, float32
+from ..core.dtypes import FLOAT8, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, WIDE, DType, bool_, default_float, float32
 from ..core.promotion import result_dtype
 from ..errors import BroadcastError, DTypeMismatch, UnsupportedDType
 
@@ -30,11 +31,11 @@ _WANTED = {
 }
 
 
-def check_kind(operation: str, allowed: frozenset[DType], *operands: jax.Array) -> None:
+def check_kind(operation: str, allowed: frozenset[DType], *operands: jax.Array, argument: str = "") -> None:
     """Raise UnsupportedDType if an operand's dtype is not one of `allowed`."""
     for position, x in enumerate(operands, 1):
         if x.dtype not in allowed:
-            argument = f"x{position}" if len(operands) > 1 else "x"
+            argument = argument or (f"x{position}" if len(operands) > 1 else "x")
             remedy = "Cast it with xp.astype first."
             if x.dtype == bool_ and allowed is NUMERIC:
                 remedy = "Use the logical and bitwise functions, or cast it to an integer dtype."
@@ -73,15 +74,28 @@ def common_dtype(operation: str, *operands: jax.Array) -> DType:
         raise DTypeMismatch(operation, "", got=error.got, wanted=error.wanted, remedy=error.remedy) from error
 
 
-def promoted(
-    operation: str, x1: jax.Array, x2: jax.Array, allowed: frozenset[DType] | None = None
-) -> tuple[jax.Array, jax.Array]:
-    """Return two operands in their common dtype, after a check of kinds (if any) and shapes."""
+def combine(
+    operation: str,
+    fn: Callable[[jax.Array, jax.Array], jax.Array],
+    x1: jax.Array,
+    x2: jax.Array,
+    allowed: frozenset[DType] | None = None,
+) -> jax.Array:
+    """Apply `fn` to two operands in their common dtype, after a check of kinds (if any) and shapes.
+
+    A bool beside a number is a number; two bools must be in `allowed` themselves. The common dtype may need x64
+    where the operands do not: int32 beside uint32 makes int64.
+    """
     if allowed is not None:
-        check_kind(operation, allowed, x1, x2)
+        for position, x in enumerate((x1, x2), 1):
+            if x.dtype != bool_ and x.dtype not in allowed:
+                check_kind(operation, allowed, x, argument=f"x{position}")
     dtype = common_dtype(operation, x1, x2)
+    if allowed is not None and dtype not in allowed:
+        check_kind(operation, allowed, x1, argument="x1")
     check_shapes(operation, x1, x2)
-    return lax.convert_element_type(x1, dtype), lax.convert_element_type(x2, dtype)
+    with x64() if dtype in WIDE else contextlib.nullcontext():
+        return fn(lax.convert_element_type(x1, dtype), lax.convert_element_type(x2, dtype))
 
 
 def floating(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:

@@ -10,7 +10,7 @@ import pytest
 
 from rtx_jax import errors
 from rtx_jax.core import dtypes as d
-from rtx_jax.core.promotion import inexact_dtype, integer_range, result_dtype, scalar_dtype
+from rtx_jax.core.promotion import inexact_dtype, integer_range, operand_dtype, result_dtype, scalar_dtype
 
 # The table of the standard: rows and columns are the dtypes of one kind in the order of the first row.
 _SIGNED = ["int8", "int16", "int32", "int64"]
@@ -127,6 +127,21 @@ def test_unsupported_dtypes_raise():
 )
 def test_scalars(value, array, want):
     assert scalar_dtype(value, d.as_dtype(array)).name == want
+
+
+@pytest.mark.parametrize(
+    ("value", "array", "want"),
+    [
+        (2, "complex64", "float32"),
+        (2.5, "complex128", "float64"),
+        (2j, "complex64", "complex64"),
+        (np.complex64(1), "complex128", "complex64"),
+        (2.5, "float32", "float32"),
+        (2.5, "int8", "float64"),
+    ],
+)
+def test_a_real_operand_stays_real_beside_a_complex_array(value, array, want):
+    assert operand_dtype(value, d.as_dtype(array)).name == want
 
 
 @pytest.mark.parametrize(
