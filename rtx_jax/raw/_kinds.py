@@ -1,4 +1,4 @@
-"""Checks and casts that the chapters of raw functions share: kinds of dtypes, ranks, common dtypes, accumulators."""
+"""Checks and casts that the chapters of raw functions share: ranks, accumulators, x64."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 from jax import lax
 
 from .._compat import x64
-from ..core.dtypes import COMPLEX, FLOAT8, KIND, WIDE, bfloat16, float16, float32
-from ..core.promotion import result_dtype
-from ..errors import DTypeMismatch, InvalidDimension, UnsupportedDType
+from ..core.dtypes import COMPLEX, FLOAT8, WIDE, bfloat16, float16, float32
+from ..errors import InvalidDimension, UnsupportedDType
 
-__all__ = ["accumulator", "cast", "common", "enter", "no_complex", "rank_at_least", "square"]
+__all__ = ["accumulator", "cast", "enter", "no_complex", "rank_at_least", "square"]
 
 _HALF = frozenset((float16, bfloat16)) | FLOAT8
 
@@ -27,14 +26,6 @@ def accumulator(dtype: np.dtype) -> np.dtype:
 def cast(x: jax.Array, dtype: np.dtype) -> jax.Array:
     """Return `x` as `dtype`; floats saturate on their way to integers, and NaN becomes 0."""
     return x if x.dtype == dtype else lax.convert_element_type(x, dtype)
-
-
-def common(operation: str, *arrays: jax.Array) -> np.dtype:
-    """Return the dtype that arrays promote to, naming the operation where there is none."""
-    try:
-        return result_dtype(*[a.dtype for a in arrays])
-    except DTypeMismatch as error:
-        raise DTypeMismatch(operation, "", error.got, error.wanted, error.remedy) from error
 
 
 @contextlib.contextmanager
@@ -78,8 +69,3 @@ def square(operation: str, x: jax.Array, argument: str = "x") -> None:
             dim=x.shape[-1],
             ndim=x.ndim,
         )
-
-
-def kind(dtype: np.dtype) -> str:
-    """Return the standard's kind of a dtype, for errors."""
-    return KIND.get(dtype, dtype.name)

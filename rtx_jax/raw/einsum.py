@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from .._compat import guard_dot
 from ..errors import InvalidArgument, RtxError
-from ._kinds import accumulator, cast, common, enter
+from ._kinds import accumulator, cast, enter
+from .operands import common_dtype as common
 
 __all__ = ["einsum"]
 

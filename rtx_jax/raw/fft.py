@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..core.axes import normalize_axes, normalize_axis
 from ..errors import InvalidArgument

@@ -18,8 +18,9 @@ from jax import lax
 from ..core.axes import broadcast_shape, normalize_axes
 from ..core.dtypes import COMPLEX, INEXACT, complex_of, real_of
 from ..errors import BroadcastError, InvalidArgument, ShapeMismatch, UnsupportedDType
-from ._kinds import accumulator, cast, common, enter, rank_at_least, square
+from ._kinds import accumulator, cast, enter, rank_at_least, square
 from .linear_algebra import matmul
+from .operands import common_dtype as common
 
 __all__ = [
     "cholesky",
@@ -202,9 +203,7 @@ def matrix_power(x: jax.Array, *, n: int, precision: str) -> jax.Array:
         x = matmul(x, x, precision=precision)
 
 
-def vector_norm(
-    x: jax.Array, *, axis: int | tuple[int, ...] | None, keepdims: bool, ord: float
-) -> jax.Array:
+def vector_norm(x: jax.Array, *, axis: int | tuple[int, ...] | None, keepdims: bool, ord: float) -> jax.Array:
     """Return the norm of vectors along axes; the norm of an empty vector is 0."""
     axes = normalize_axes(axis, x.ndim, "vector_norm")
     work = _floating("vector_norm", x)

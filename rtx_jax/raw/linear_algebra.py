@@ -14,9 +14,11 @@ from jax import lax
 from .._compat import guard_dot
 from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
-from ._kinds import accumulator, cast, common, enter, rank_at_least
+from . import statistical
+from ._kinds import accumulator, cast, enter, rank_at_least
+from .operands import common_dtype as common
 
-__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]
+__all__ = ["cross", "diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "transpose", "vecdot"]
 
 
 def _sizes_differ(operation: str, x1: jax.Array, x2: jax.Array, axes: object) -> ShapeMismatch:
@@ -49,6 +51,21 @@ def matrix_transpose(x: jax.Array) -> jax.Array:
     """Exchange the last two axes."""
     rank_at_least("matrix_transpose", x, 2)
     return jnp.matrix_transpose(x)
+
+
+def transpose(x: jax.Array) -> jax.Array:
+    """Exchange the axes of a matrix."""
+    if x.ndim != 2:
+        raise InvalidDimension(
+            "T",
+            "x",
+            got=f"shape {x.shape}",
+            wanted="2 axes",
+            remedy="Use mT for stacks of matrices, permute_dims for any order of axes.",
+            dim=x.ndim,
+            ndim=2,
+        )
+    return lax.transpose(x, (1, 0))
 
 
 def tensordot(
@@ -149,7 +166,4 @@ def diagonal(x: jax.Array, *, offset: int) -> jax.Array:
 def trace(x: jax.Array, *, offset: int, dtype: np.dtype | None) -> jax.Array:
     """Sum a diagonal of each matrix."""
     rank_at_least("trace", x, 2)
-    # Imported here: `sum` would hide the builtin from the rest of this file.
-    from .statistical import sum as add_up
-
-    return add_up(diagonal(x, offset=offset), axis=-1, dtype=dtype, keepdims=False)
+    return statistical.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype, keepdims=False)

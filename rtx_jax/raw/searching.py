@@ -10,7 +10,8 @@ from jax import lax
 from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
 from ..core.dtypes import INTEGRAL, bool_
 from ..errors import DTypeMismatch, InvalidArgument, InvalidDimension, ShapeMismatch
-from ._kinds import cast, common, enter, no_complex, rank_at_least
+from ._kinds import cast, enter, no_complex, rank_at_least
+from .operands import common_dtype as common
 
 __all__ = ["argmax", "argmin", "count_nonzero", "nonzero_padded", "searchsorted", "where"]
 

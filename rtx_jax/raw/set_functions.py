@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 
 from ..core.dtypes import FLOAT8, float32
-from ._kinds import cast, common, enter
+from ._kinds import cast, enter
+from .operands import common_dtype as common
 from .sorting import flat_order
 
 __all__ = ["isin", "unique_padded"]
