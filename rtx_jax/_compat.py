@@ -26,6 +26,7 @@ __all__ = [
     "restore_x64",
     "split_hidden",
     "trace_parent",
+    "trace_context",
     "trace_is_clean",
     "x64",
 ]
@@ -38,6 +39,8 @@ swap_x64 = _jax_config.enable_x64.swap_local
 restore_x64 = _jax_config.enable_x64.set_local
 
 trace_is_clean = _jax_core.trace_state_clean
+# All of JAX's settings that a trace depends on, x64 and named axes among them; hashable.
+trace_context = _jax_config.trace_context
 
 
 @contextlib.contextmanager

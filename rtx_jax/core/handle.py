@@ -85,8 +85,8 @@ class Scope(Protocol):
     def store(self, handle: Handle, data: jax.Array) -> None:
         """Keep the new value of such a handle until the trace ends; no tracer may enter the handle."""
 
-    def random_key(self) -> jax.Array | None:
-        """Return fresh data of a key, or None when the scope has no source of keys."""
+    def random_key(self, stream: object) -> jax.Array | None:
+        """Return data of a fresh key of a random stream, or None when the scope has no source of keys."""
 
 
 class Tracing:

@@ -1,0 +1,394 @@
+"""Program: one traced signature of a compiled function, and how a call of it runs.
+
+Operands are the distinct array leaves of the arguments, the captured Arrays, and a random key where one is drawn.
+Outputs are the distinct new arrays of the result and the new values of the Arrays that the function wrote to.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from .. import _config
+from .._array import Array, lift, wrap
+from .._compat import ArrayImpl, has_gil, split_hidden
+from ..core.dispatch import raise_translated
+from ..core.handle import PENDING, Handle, check_write, data_of, rebind, tracing
+from ..core.random import Stream, global_stream
+from . import paths
+from .scope import JitScope
+from .trees import ARRAY, NUMBER, flatten, strengthen
+
+__all__ = ["Call", "Captured", "Program", "bind", "run", "trace"]
+
+WRITE = "a write inside of a compiled function"
+
+
+@dataclass(slots=True)
+class Call:
+    """The arguments of one call, taken apart.
+
+    Attributes
+    ----------
+    rebuild
+        Puts leaves back into positional and keyword arguments.
+    slots
+        For each leaf, the index of its operand: an Array passed twice has one operand.
+    kinds, operands, handles
+        For each operand its kind, its raw array, and the caller's handle where there is one.
+    """
+
+    rebuild: Callable[[list[object]], tuple[tuple[object, ...], dict[str, object]]]
+    slots: list[int]
+    kinds: list[str]
+    operands: list[object]
+    handles: list[Array | None]
+
+
+@dataclass(slots=True)
+class Captured:
+    """An Array that a function reaches without receiving it.
+
+    Attributes
+    ----------
+    path
+        How to find it again at each call, or None where `handle` itself is kept.
+    handle
+        The handle of the trace; None when there is a path.
+    aval
+        What the trace assumed of it.
+    argument
+        Index of the operand that it also was, or None.
+    """
+
+    path: paths.Path | None
+    handle: Handle | None
+    aval: object
+    argument: int | None = None
+
+
+@dataclass(slots=True)
+class Program:
+    """One traced signature.
+
+    Attributes
+    ----------
+    function
+        Takes the operands of the arguments, then those in `hidden`; returns the list of outputs.
+    hidden
+        For each hidden operand its index into `captured`, or a negative index: -1 is the first of `streams`.
+    streams
+        The random streams that the function draws from; None stands for the global one, whichever that is now.
+    result
+        How to build each leaf of the result: ``("new" | "plain", output)``, ``("argument", operand)``,
+        ``("captured", index)``, ``("same", leaf)`` or ``("value", object)``.
+    argument_writes, captured_writes
+        ``(operand or index, output)`` pairs.
+    keep
+        False when the trace holds tracers of an outer trace, so that it serves one call.
+    """
+
+    function: Callable[..., list[jax.Array]]
+    hidden: list[int]
+    streams: list[Stream | None]
+    captured: list[Captured]
+    out_tree: jax.tree_util.PyTreeDef
+    result: list[tuple[str, object]]
+    argument_writes: list[tuple[int, int]]
+    captured_writes: list[tuple[int, int]]
+    keep: bool
+    donated: frozenset[int]
+    plain: Callable[..., list[jax.Array]]
+    donating: Callable[..., list[jax.Array]]
+
+
+def trace(
+    fn: Callable[..., object], name: str, call: Call, donated: frozenset[int]
+) -> tuple[Program, list[Handle | None]]:
+    """Trace `fn` once; return the program and its captured handles. x64 has been entered where operands need it."""
+    scope = JitScope()
+    plan = _Plan()
+
+    def flat(*raw: jax.Array) -> list[jax.Array]:
+        with scope.running():
+            plan.run(fn, call, raw, scope)
+        return plan.outputs
+
+    closed = jax.make_jaxpr(flat)(*call.operands)
+    function, hidden, pure = split_hidden(closed)
+    handles = {key: operand.handle for key, operand in scope.operands.items()}
+    ways = paths.find(fn, handles) if handles else {}
+    captured: list[Captured] = []
+    found: list[Handle | None] = []
+    position: dict[int, int] = {}
+    for key, operand in scope.operands.items():
+        path = ways.get(key)
+        if operand.local is None:
+            position[operand.index] = len(captured)
+            pure = pure and (path is not None or not isinstance(operand.handle._data, jax.core.Tracer))
+            captured.append(Captured(path, None if path else operand.handle, operand.aval))
+            found.append(operand.handle)
+        elif path is not None:
+            found.append(None)
+            captured.append(Captured(path, None, operand.aval, operand.index))
+    _name(function := _listed(function), name)
+    hidden = [index if index < 0 else position[index] for index in hidden]
+    argument_count = len(call.operands)
+    written = {operand for operand, _ in plan.argument_writes}
+    captured_writes = [(position[index], output) for index, output in plan.captured_writes]
+    written_hidden = {index for index, _ in captured_writes}
+    donate = sorted(written | donated) + [
+        argument_count + i for i, index in enumerate(hidden) if index in written_hidden
+    ]
+    plain = jax.jit(function)
+    program = Program(
+        function=function,
+        hidden=hidden,
+        streams=[None if stream is global_stream.get() else stream for stream in scope.streams] if scope.streams else [],
+        captured=captured,
+        out_tree=plan.out_tree,
+        result=[(kind, position[value] if kind == "captured" else value) for kind, value in plan.result],  # type: ignore[index]
+        argument_writes=plan.argument_writes,
+        captured_writes=captured_writes,
+        keep=pure,
+        donated=donated,
+        plain=plain,
+        donating=jax.jit(function, donate_argnums=tuple(donate)) if donate else plain,
+    )
+    return program, found
+
+
+class _Plan:
+    """What the trace finds out: the outputs, and how results and writes are made of them."""
+
+    def __init__(self) -> None:
+        self.outputs: list[jax.Array] = []
+        self.result: list[tuple[str, object]] = []
+        self.argument_writes: list[tuple[int, int]] = []
+        self.captured_writes: list[tuple[int, int]] = []
+
+    def run(self, fn: Callable[..., object], call: Call, raw: Sequence[jax.Array], scope: JitScope) -> None:
+        values: list[object] = []
+        for i, data in enumerate(raw):
+            if call.kinds[i] in (ARRAY, NUMBER):
+                local = wrap(data)
+                handle = call.handles[i]
+                if handle is not None:
+                    scope.add_argument(handle, local, i)
+                values.append(local)
+            else:
+                values.append(data)
+        args, kwargs = call.rebuild([values[slot] for slot in call.slots])
+        result = fn(*args, **kwargs)
+        self._collect(result, call, values, scope)
+        for i, value in enumerate(values):
+            if call.handles[i] is not None and value._data is not raw[i]:  # type: ignore[attr-defined]
+                self.argument_writes.append((i, self._add(value._data)))  # type: ignore[attr-defined]
+        for operand in scope.operands.values():
+            if operand.written:
+                self.captured_writes.append((operand.index, self._add(operand.value)))
+
+    def _collect(self, result: object, call: Call, values: list[object], scope: JitScope) -> None:
+        leaves, self.out_tree = flatten(result)
+        arguments = {id(value): i for i, value in enumerate(values) if call.handles[i] is not None}
+        seen: dict[int, int] = {}
+        for i, leaf in enumerate(leaves):
+            if type(leaf) is Array:
+                operand = scope.operands.get(id(leaf))
+                if id(leaf) in arguments:
+                    self.result.append(("argument", arguments[id(leaf)]))
+                elif operand is not None and operand.local is not None:
+                    self.result.append(("argument", operand.index))
+                elif operand is not None or not scope.contains(leaf):
+                    scope.lift(leaf, leaf._data)
+                    self.result.append(("captured", scope.operands[id(leaf)].index))
+                elif id(leaf) in seen:
+                    self.result.append(("same", seen[id(leaf)]))
+                else:
+                    seen[id(leaf)] = i
+                    self.result.append(("new", self._add(data_of(leaf))))
+            elif isinstance(leaf, jax.Array):
+                self.result.append(("plain", self._add(leaf)))
+            elif isinstance(leaf, np.ndarray | np.generic):
+                self.result.append(("new", self._add(lift(leaf))))
+            else:
+                self.result.append(("value", leaf))
+
+    def _add(self, data: jax.Array) -> int:
+        self.outputs.append(strengthen(data))  # type: ignore[arg-type]
+        return len(self.outputs) - 1
+
+
+def _listed(function: Callable[..., object]) -> Callable[..., list[jax.Array]]:
+    def call(*operands: jax.Array) -> list[jax.Array]:
+        return list(function(*operands))  # type: ignore[call-overload]
+
+    return call
+
+
+def _name(function: Callable[..., object], name: str) -> None:
+    function.__name__ = function.__qualname__ = name
+
+
+def bind(program: Program, root: object, call: Call) -> list[Handle | None] | None:
+    """Return the captured handles as they are now (None where an argument stands in), or None when they do not fit."""
+    found: list[Handle | None] = []
+    for item in program.captured:
+        handle = item.handle if item.path is None else paths.follow(root, item.path)
+        if item.argument is not None:
+            if handle is not call.handles[item.argument]:
+                return None
+            found.append(None)
+        else:
+            if type(handle) is not Array or jax.typeof(data_of(handle)) != item.aval:
+                return None
+            found.append(handle)
+    if found and (program.captured_writes or program.argument_writes):
+        distinct = [id(handle) for handle in (*found, *call.handles) if handle is not None]
+        if len(set(distinct)) != len(distinct):
+            return None  # two names of the trace mean one Array now
+    return found
+
+
+def operands_of(program: Program, call: Call, found: list[Handle | None]) -> list[object]:
+    """Return all operands of a call: those of the arguments, then the hidden ones."""
+    operands = list(call.operands)
+    for index in program.hidden:
+        operands.append(_draw(program.streams[-1 - index]) if index < 0 else data_of(found[index]))  # type: ignore[arg-type]
+    return operands
+
+
+def run(program: Program, name: str, call: Call, found: list[Handle | None]) -> object:
+    """Run a program, write back what it wrote, and return the result."""
+    written: list[tuple[Handle, int, int]] = [
+        (call.handles[operand], operand, output)  # type: ignore[misc]
+        for operand, output in program.argument_writes
+    ]
+    if program.captured_writes:
+        place = {index: len(call.operands) + i for i, index in enumerate(program.hidden)}
+        written += [(found[index], place[index], output) for index, output in program.captured_writes]  # type: ignore[misc]
+    operands = operands_of(program, call, found)
+    if tracing.settle():
+        if written or program.donated:
+            outputs = _run_donating(program, name, call, operands, written)
+        else:
+            try:
+                outputs = program.plain(*operands)
+            except Exception as error:
+                raise_translated(name, error)
+    else:
+        for handle, _, _ in written:
+            check_write(handle, WRITE)
+        try:
+            outputs = program.plain(*operands)
+        except Exception as error:
+            raise_translated(name, error)
+        for handle, _, output in written:
+            rebind(handle, outputs[output], WRITE)
+    return _result(program, call, found, outputs)
+
+
+def _result(program: Program, call: Call, found: list[Handle | None], outputs: list[jax.Array]) -> object:
+    leaves: list[object] = []
+    for kind, value in program.result:
+        if kind == "new":
+            leaves.append(wrap(outputs[value]))  # type: ignore[index]
+        elif kind == "plain":
+            leaves.append(outputs[value])  # type: ignore[index]
+        elif kind == "argument":
+            leaves.append(call.handles[value])  # type: ignore[index]
+        elif kind == "captured":
+            leaves.append(found[value])  # type: ignore[index]
+        elif kind == "same":
+            leaves.append(leaves[value])  # type: ignore[index]
+        else:
+            leaves.append(value)
+    return program.out_tree.unflatten(leaves)
+
+
+def _draw(stream: Stream | None) -> jax.Array:
+    stream = global_stream.get() if stream is None else stream
+    if tracing.scopes:
+        return tracing.scopes[-1].random_key(stream)  # type: ignore[return-value]
+    return stream.draw_data()
+
+
+# --- donation ---------------------------------------------------------------------------------------------------------
+
+_copy = jax.jit(lambda x: x)
+_GIL = has_gil()
+_getrefcount = sys.getrefcount
+
+
+def _run_donating(
+    program: Program, name: str, call: Call, operands: list[object], written: list[tuple[Handle, int, int]]
+) -> list[jax.Array]:
+    """Run with donation of what is written or given up; whatever somebody else can see is copied first.
+
+    One compiled form serves owned and shared Arrays alike: the copy costs what an update out of place would.
+    """
+    call.operands = []  # the reference counts below are of `operands` alone
+    given = [(call.handles[i], i) for i in sorted(program.donated)]
+    taken: list[tuple[Handle, object]] = []
+    if not _config.donation():
+        donating, candidates = program.plain, []
+    else:
+        donating, candidates = program.donating, [(handle, i) for handle, i, _ in written]
+        known = {i for _, i in candidates}
+        candidates += [(handle, i) for handle, i in given if i not in known and handle is not None]
+    outputs: list[jax.Array] | None = None
+    try:
+        try:
+            for handle, i in candidates:
+                if _take(handle, operands, i):
+                    taken.append((handle, operands[i]))
+                else:
+                    operands[i] = _copy(operands[i])
+            outputs = donating(*operands)
+        except Exception as error:
+            raise_translated(name, error)
+    finally:
+        if outputs is None:
+            for handle, data in taken:
+                handle._data = data  # type: ignore[assignment]
+    for handle, _, output in written:
+        handle._data = outputs[output]
+        handle._owned = True
+    kept = {id(handle) for handle, _, _ in written}
+    for handle, i in given:
+        if handle is not None and id(handle) not in kept:
+            handle._data = operands[i]  # type: ignore[assignment]
+            handle._owned = False
+        if isinstance(operands[i], ArrayImpl) and not operands[i].is_deleted() and i not in {j for _, j, _ in written}:
+            operands[i].delete()
+    return outputs
+
+
+def _take(handle: Handle, operands: list[object], i: int) -> bool:
+    """Take the array out of a handle that owns it alone; False when somebody else can see it."""
+    if handle._owned is not True or not _GIL or handle._data is not operands[i]:
+        return False
+    handle._data = PENDING  # type: ignore[assignment]
+    if _getrefcount(operands[i]) <= _ALONE:
+        return True
+    handle._data = operands[i]  # type: ignore[assignment]
+    return False
+
+
+def _calibrate() -> int:
+    """What getrefcount tells in `_take` of an array that only the handle and the list of operands held."""
+    counts = []
+    probe = Handle()
+    operands: list[object] = [object()]
+    probe._data = operands[0]  # type: ignore[assignment]
+    probe._owned = True
+    probe._data = PENDING  # type: ignore[assignment]
+    counts.append(_getrefcount(operands[0]))
+    return counts[0]
+
+
+_ALONE = _calibrate()
