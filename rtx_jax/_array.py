@@ -17,8 +17,10 @@ from ._at import At
 from ._compat import ArrayImpl, restore_x64, swap_x64
 from .core import devices as _devices
 from .core import indexing as _indexing
+from .core.comparison import comparison
 from .core.dispatch import Door, InPlace, Op, lift, place, raise_translated, scalar_operand
-from .core.dtypes import WIDE
+from .core.dtypes import NUMERIC, WIDE
+from .core.floating import floating_binary
 from .core.handle import INTERNED, Handle, data_of, rebind, share, tracing, update
 from .errors import (
     ChainedAssignmentWarning,
@@ -30,7 +32,6 @@ from .errors import (
 )
 from .raw import elementwise as _ew
 from .raw import linear_algebra as _la
-from .raw import manipulation as _man
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -642,26 +643,37 @@ _ARRAYS = (Array, jax.Array, np.ndarray)
 _add = binary(Op("add", _ew.add))
 _subtract = binary(Op("subtract", _ew.subtract))
 _multiply = binary(Op("multiply", _ew.multiply))
-_divide = binary(Op("divide", _ew.divide))
+_divide = floating_binary(_door, Op("divide", _ew.divide))
 _floor_divide = binary(Op("floor_divide", _ew.floor_divide))
 _remainder = binary(Op("remainder", _ew.remainder))
-_pow = binary(Op("pow", _ew.pow))
+_pow_arrays = binary(Op("pow", _ew.pow))
+_integer_pow = Op("pow", _ew.integer_pow, ("exponent",))
 _bitwise_and = binary(Op("bitwise_and", _ew.bitwise_and))
 _bitwise_or = binary(Op("bitwise_or", _ew.bitwise_or))
 _bitwise_xor = binary(Op("bitwise_xor", _ew.bitwise_xor))
 _bitwise_left_shift = binary(Op("bitwise_left_shift", _ew.bitwise_left_shift))
 _bitwise_right_shift = binary(Op("bitwise_right_shift", _ew.bitwise_right_shift))
-_equal = binary(Op("equal", _ew.equal))
-_not_equal = binary(Op("not_equal", _ew.not_equal))
-_less = binary(Op("less", _ew.less))
-_less_equal = binary(Op("less_equal", _ew.less_equal))
-_greater = binary(Op("greater", _ew.greater))
-_greater_equal = binary(Op("greater_equal", _ew.greater_equal))
+_equal = comparison(_door, Op("equal", _ew.equal))
+_not_equal = comparison(_door, Op("not_equal", _ew.not_equal))
+_less = comparison(_door, Op("less", _ew.less))
+_less_equal = comparison(_door, Op("less_equal", _ew.less_equal))
+_greater = comparison(_door, Op("greater", _ew.greater))
+_greater_equal = comparison(_door, Op("greater_equal", _ew.greater_equal))
 _negative = unary(Op("negative", _ew.negative))
 _positive = unary(Op("positive", _ew.positive))
 _abs = unary(Op("abs", _ew.abs))
 _bitwise_invert = unary(Op("bitwise_invert", _ew.bitwise_invert))
 _square = unary(Op("square", _ew.square))
+
+
+def _pow(x1: object, x2: object, /) -> Array:
+    # A small integer exponent is compiled in, so that it becomes multiplications, as in plain JAX.
+    if type(x2) is int and type(x1) is Array and -_MAX_EXPONENT <= x2 <= _MAX_EXPONENT and x1.dtype in NUMERIC:
+        return call1(_integer_pow, x1, x2)
+    return _pow_arrays(x1, x2)
+
+
+_MAX_EXPONENT = 32
 _matmul = Op("matmul", _la.matmul, ("precision",))
 _matrix_transpose = unary(Op("mT", _la.matrix_transpose))
 _transpose = unary(Op("T", _la.transpose))
