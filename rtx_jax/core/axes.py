@@ -23,7 +23,7 @@ def as_int(value: object, operation: str, argument: str) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
-        if isinstance(error, InvalidArgument) or type(error) is not TypeError:
+        if type(error) is not TypeError:
             raise  # a typed error of ours, such as reading a tracer
         raise InvalidArgument(
             operation,
@@ -109,7 +109,7 @@ def normalize_axes(
 
 
 def broadcast_shape(operation: str, *shapes: Sequence[int | None]) -> tuple[int | None, ...]:
-    """Return the shape that `shapes` broadcast to; ``None`` stands for an unknown size and is kept.
+    """Return the shape that `shapes` broadcast to; ``None`` stands for an unknown size, which the result keeps.
 
     Raises
     ------
@@ -122,13 +122,11 @@ def broadcast_shape(operation: str, *shapes: Sequence[int | None]) -> tuple[int 
             out[:0] = [1] * (len(shape) - len(out))
         for place in range(-len(shape), 0):
             size, have = shape[place], out[place]
-            if size == 1 or size == have:
+            if size == 1 or size == have or have is None:
                 continue
-            if have == 1:
+            if have == 1 or size is None:
                 out[place] = size
-            elif have is None:
-                out[place] = size  # a known size other than 1 decides
-            elif size is not None:
+            else:
                 # The running result is what the shapes before gave; name the one that the size came from.
                 other = next(s for s in shapes if len(s) >= -place and s[place] == have)
                 raise BroadcastError(

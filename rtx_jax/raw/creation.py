@@ -11,12 +11,17 @@ from ..core import dtypes as _d
 from ..core.dtypes import DType
 from ..errors import BroadcastError, InvalidDimension
 
-__all__ = ["arange", "eye", "full", "full_like", "linspace", "meshgrid", "tril", "triu", "zeros"]
+__all__ = ["arange", "cast", "constant", "constant_like", "eye", "full", "linspace", "meshgrid", "tril", "triu"]
 
 
-def zeros(*, shape: tuple[int, ...], dtype: DType) -> jax.Array:
-    """Zeros."""
-    return lax.full(shape, 0, dtype)
+def constant(*, value: int, shape: tuple[int, ...], dtype: DType) -> jax.Array:
+    """Zeros or ones."""
+    return lax.full(shape, value, dtype)
+
+
+def constant_like(x: jax.Array, *, value: int, dtype: DType) -> jax.Array:
+    """Zeros or ones with the shape of `x`."""
+    return lax.full(x.shape, value, dtype)
 
 
 def full(value: jax.Array, *, shape: tuple[int, ...]) -> jax.Array:
@@ -35,21 +40,11 @@ def full(value: jax.Array, *, shape: tuple[int, ...]) -> jax.Array:
     return jnp.broadcast_to(value, shape)
 
 
-def full_like(x: jax.Array, *, value: int, dtype: DType) -> jax.Array:
-    """Zeros or ones with the shape of `x`."""
-    return lax.full(x.shape, value, dtype)
-
-
 def eye(*, n_rows: int, n_cols: int, k: int, dtype: DType) -> jax.Array:
     """Ones on the k-th diagonal, zeros elsewhere."""
     row = lax.broadcasted_iota(np.dtype(np.int32), (n_rows, n_cols), 0)
     column = lax.broadcasted_iota(np.dtype(np.int32), (n_rows, n_cols), 1)
     return lax.convert_element_type(lax.eq(row + np.int32(k), column), dtype)
-
-
-def _counter(size: int, dtype: DType) -> jax.Array:
-    # XLA has no iota of the 8-bit floats, and bool has no arithmetic.
-    return lax.iota(dtype, size)
 
 
 def arange(start: jax.Array, step: jax.Array, *, size: int, dtype: DType) -> jax.Array:
@@ -58,7 +53,7 @@ def arange(start: jax.Array, step: jax.Array, *, size: int, dtype: DType) -> jax
     The operands have the type to compute in: an integer dtype wraps around, where only intermediate values can leave
     its range; a floating dtype of 32 or 64 bits.
     """
-    out = start + step * _counter(size, start.dtype)
+    out = start + step * lax.iota(start.dtype, size)
     return out if out.dtype == dtype else lax.convert_element_type(out, dtype)
 
 
@@ -77,12 +72,20 @@ def _line(start: jax.Array, stop: jax.Array, num: int, divisions: int) -> jax.Ar
     return jnp.where(i == 0, start, jnp.where(i == n, stop, out))
 
 
-def linspace(start: jax.Array, stop: jax.Array, *, num: int, endpoint: bool, dtype: DType) -> jax.Array:
-    """Evenly spaced numbers; the operands are 0-d, real or complex, and have the type to compute in."""
+def linspace(
+    start: jax.Array, stop: jax.Array, *, num: int, endpoint: bool, compute: DType, dtype: DType
+) -> jax.Array:
+    """Evenly spaced numbers between two 0-d arrays, found in the dtype `compute`."""
+    for name, end in (("start", start), ("stop", stop)):
+        if end.ndim:
+            raise InvalidDimension(
+                "linspace", name, got=f"shape {end.shape}", wanted="a number", dim=end.ndim, ndim=0
+            )
+    start, stop = lax.convert_element_type(start, compute), lax.convert_element_type(stop, compute)
     divisions = num - 1 if endpoint else num
     if num == 0:
         return lax.full((0,), 0, dtype)
-    if start.dtype in _d.COMPLEX:
+    if compute in _d.COMPLEX:
         # In parts: a complex product would make NaN out of infinite parts.
         out = lax.complex(
             _line(start.real, stop.real, num, divisions), _line(start.imag, stop.imag, num, divisions)
@@ -118,6 +121,7 @@ def _below(x: jax.Array, k: int, operation: str) -> jax.Array:
             operation, "x", got=f"shape {x.shape}", wanted="an array of two or more axes", dim=x.ndim, ndim=2
         )
     rows, columns = x.shape[-2:]
+    k = max(-rows, min(k, columns))
     row = lax.broadcasted_iota(np.dtype(np.int32), (rows, columns), 0)
     column = lax.broadcasted_iota(np.dtype(np.int32), (rows, columns), 1)
     return jnp.broadcast_to(lax.ge(row + np.int32(k), column), x.shape)
@@ -131,3 +135,8 @@ def tril(x: jax.Array, *, k: int) -> jax.Array:
 def triu(x: jax.Array, *, k: int) -> jax.Array:
     """Zero the elements below the k-th diagonal."""
     return lax.select(_below(x, k - 1, "triu"), lax.full_like(x, 0), x)
+
+
+def cast(x: jax.Array, *, dtype: DType) -> jax.Array:
+    """Return `x` as `dtype` without a weak type; floats saturate on their way to integers, and NaN becomes 0."""
+    return lax.convert_element_type(x, dtype)

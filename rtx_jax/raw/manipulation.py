@@ -11,8 +11,9 @@ import numpy as np
 from jax import lax
 
 from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
-from ..core.promotion import result_dtype
-from ..errors import BroadcastError, DTypeMismatch, InvalidArgument, InvalidDimension, ShapeMismatch
+from ..errors import BroadcastError, InvalidArgument, InvalidDimension, ShapeMismatch
+from ._kinds import cast, enter
+from .operands import common_dtype
 
 __all__ = [
     "broadcast_arrays",
@@ -35,11 +36,9 @@ __all__ = [
 
 
 def _same_dtype(arrays: tuple[jax.Array, ...], operation: str) -> list[jax.Array]:
-    try:
-        dtype = result_dtype(*[a.dtype for a in arrays])
-    except DTypeMismatch as error:
-        raise DTypeMismatch(operation, "arrays", error.got, error.wanted, error.remedy) from error
-    return [a if a.dtype == dtype else lax.convert_element_type(a, dtype) for a in arrays]
+    dtype = common_dtype(operation, *arrays)
+    with enter(dtype):
+        return [cast(a, dtype) for a in arrays]
 
 
 def _at_least_one(arrays: tuple[jax.Array, ...], operation: str) -> None:
@@ -75,7 +74,8 @@ def concat(*arrays: jax.Array, axis: int | None) -> jax.Array:
     _at_least_one(arrays, "concat")
     parts = _same_dtype(arrays, "concat")
     if axis is None:
-        return lax.concatenate([p.reshape(-1) for p in parts], 0)
+        with enter(parts[0].dtype):
+            return lax.concatenate([lax.reshape(p, (p.size,)) for p in parts], 0)
     first = parts[0].shape
     dimension = normalize_axis(axis, len(first), "concat")
     for part in parts[1:]:
@@ -90,7 +90,8 @@ def concat(*arrays: jax.Array, axis: int | None) -> jax.Array:
                 expected=first,
                 got_shape=part.shape,
             )
-    return lax.concatenate(parts, dimension)
+    with enter(parts[0].dtype):
+        return lax.concatenate(parts, dimension)
 
 
 def expand_dims(x: jax.Array, *, axis: int | tuple[int, ...]) -> jax.Array:
@@ -233,7 +234,7 @@ def roll(x: jax.Array, *, shift: tuple[int, ...], axis: int | tuple[int, ...] | 
 
 
 def roll_by(x: jax.Array, shift: jax.Array, *, axis: int | tuple[int, ...] | None) -> jax.Array:
-    """Roll by amounts that are known when running: `shift` is a 1-d integer array, one entry for each axis."""
+    """Roll by amounts that are known when running: `shift` is an integer array of one entry for each axis."""
     if axis is None:
         return roll_by(x.reshape(-1), shift, axis=0).reshape(x.shape)
     for place, dimension in enumerate(_roll_axes(x.ndim, shift.shape[0], axis)):
@@ -280,7 +281,8 @@ def stack(*arrays: jax.Array, axis: int) -> jax.Array:
                 expected=first,
                 got_shape=part.shape,
             )
-    return lax.concatenate([lax.expand_dims(p, (dimension,)) for p in parts], dimension)
+    with enter(parts[0].dtype):
+        return lax.concatenate([lax.expand_dims(p, (dimension,)) for p in parts], dimension)
 
 
 def tile(x: jax.Array, *, repetitions: tuple[int, ...]) -> jax.Array:

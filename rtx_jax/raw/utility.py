@@ -9,8 +9,9 @@ from jax import lax
 
 from ..core.axes import normalize_axes, normalize_axis
 from ..core.dtypes import bool_
-from ..core.promotion import result_dtype
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
+from ._kinds import cast, enter
+from .operands import common_dtype
 
 __all__ = ["all", "any", "diff"]
 
@@ -50,9 +51,15 @@ def diff(x: jax.Array, *edges: jax.Array, axis: int, n: int, prepend: bool, appe
     if edges:
         parts = [*edges[: prepend], x, *edges[prepend:]]
         names = ["prepend"] * prepend + ["x"] + ["append"] * append
-        dtype = result_dtype(*[p.dtype for p in parts])
-        fitted = [_edge(p, x, dimension, name) for p, name in zip(parts, names, strict=True)]
-        x = lax.concatenate([lax.convert_element_type(p, dtype) for p in fitted], dimension)
+        dtype = common_dtype("diff", *parts)
+        with enter(dtype):
+            fitted = [cast(_edge(p, x, dimension, name), dtype) for p, name in zip(parts, names, strict=True)]
+            x = lax.concatenate(fitted, dimension)
+    with enter(x.dtype):
+        return _differences(x, dimension, n)
+
+
+def _differences(x: jax.Array, dimension: int, n: int) -> jax.Array:
     for _ in range(n):
         size = x.shape[dimension]
         if size == 0:
