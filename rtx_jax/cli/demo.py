@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -100,7 +101,7 @@ def demo(
     console.print(_times(comparisons, namespace))
 
     write(draw(data, tried, comparisons, namespace=namespace, where=f"{where}, {dtype}"), output)
-    console.print(f"Picture: [bold]{output}[/bold]")
+    console.print(f"Picture: [bold]{escape(str(output))}[/bold]")
     differing = [c.tried.step for c in comparisons if not c.agrees]
     if differing:
         console.print(f"[bold red]The scores disagree in: {', '.join(differing)}[/bold red]")
@@ -113,7 +114,7 @@ def _prepare(namespace: str, device: str | None) -> object:
     """Turn the cache on and look the device up, where the namespace is ours."""
     if namespace != "rtx_jax":
         return device
-    from .. import enable_compilation_cache
+    from .._cache import enable_compilation_cache
     from ..core.devices import resolve
 
     enable_compilation_cache()
@@ -147,7 +148,7 @@ def _headline(data: Dataset, namespace: str, where: str, dtype: str) -> str:
     kind = f"{len(data.classes)} classes" if data.classes else "a quantity to predict"
     return (
         f"[bold]scikit-learn on NumPy and on {namespace}[/bold] ({where}, {dtype})\n"
-        f"{data.name}: {rows:,} rows, {columns} columns, {kind}"
+        f"{escape(data.name)}: {rows:,} rows, {columns} columns, {kind}"
     )
 
 

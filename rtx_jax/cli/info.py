@@ -10,8 +10,10 @@ from pathlib import Path
 import jax
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from .._cache import enable_compilation_cache
 from ..core.devices import device_name, platforms
 from ..core.dtypes import default_complex, default_float, default_int
 
@@ -31,23 +33,19 @@ _PLUGINS = (
 
 def show(console: Console | None = None) -> None:
     """Print versions, platforms, devices with memory and default dtypes, and the state of the compilation cache."""
-    from .. import enable_compilation_cache
-
     console = console or Console()
     enable_compilation_cache()
     found = platforms()
     console.print(_versions())
     console.print(_platforms(found))
-    console.print(
-        _devices([device for devices in found.values() if not isinstance(devices, str) for device in devices])
-    )
+    console.print(_devices([device for devices in found.values() if isinstance(devices, list) for device in devices]))
     console.print(_cache(jax.config.jax_compilation_cache_dir))
 
 
 def _table(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for heading in headings:
-        table.add_column(heading, no_wrap=heading != "State")
+        table.add_column(heading, no_wrap=heading not in ("State", "Default dtypes", "Folder"))
     return table
 
 
@@ -72,7 +70,7 @@ def _platforms(found: dict[str, list[jax.Device] | str]) -> Table:
     table = _table("Platforms", "Platform", "State")
     for name, devices in found.items():
         if isinstance(devices, str):
-            table.add_row(name, f"[yellow]not here:[/yellow] {devices}")
+            table.add_row(name, f"[yellow]not here:[/yellow] {escape(devices)}")
         else:
             table.add_row(name, f"[green]{len(devices)} device{'s' * (len(devices) != 1)}[/green]")
     return table
@@ -82,7 +80,7 @@ def _devices(devices: list[jax.Device]) -> Table:
     table = _table("Devices", "Device", "Kind", "Memory", "Default dtypes")
     for device in devices:
         defaults = (default_float(device), default_int(device), default_complex(device))
-        table.add_row(device_name(device), device.device_kind, _memory(device), ", ".join(str(d) for d in defaults))
+        table.add_row(device_name(device), device.device_kind, _memory(device), ", ".join(map(str, defaults)))
     return table
 
 
@@ -111,5 +109,5 @@ def _cache(folder: str | None) -> Table:
         table.add_row("off", "", "")
         return table
     sizes = [entry.stat().st_size for entry in Path(folder).rglob("*") if entry.is_file()]
-    table.add_row(folder, f"{len(sizes):,}", _bytes(sum(sizes)))
+    table.add_row(escape(folder), f"{len(sizes):,}", _bytes(sum(sizes)))
     return table

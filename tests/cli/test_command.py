@@ -119,6 +119,7 @@ def test_info(command: Command) -> None:
     for word in ("Python", "jax", "jaxlib", "numpy", "cpu", "cuda", "rocm", "tpu", "metal", "Default dtypes", "cache"):
         assert word in out
     assert "not here:" in out
+    assert "rtx-jax[rocm]" in out
 
 
 def test_help_lists_the_commands(command: Command) -> None:
