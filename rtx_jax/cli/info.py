@@ -34,12 +34,12 @@ _PLUGINS = (
 def show(console: Console | None = None) -> None:
     """Print versions, platforms, devices with memory and default dtypes, and the state of the compilation cache."""
     console = console or Console()
-    enable_compilation_cache()
+    cache = enable_compilation_cache()
     found = platforms()
     console.print(_versions())
     console.print(_platforms(found))
     console.print(_devices([device for devices in found.values() if isinstance(devices, list) for device in devices]))
-    console.print(_cache(jax.config.jax_compilation_cache_dir))
+    console.print(_cache(cache))
 
 
 def _table(title: str, *headings: str) -> Table:
@@ -103,11 +103,8 @@ def _bytes(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
-def _cache(folder: str | None) -> Table:
+def _cache(folder: Path) -> Table:
     table = _table("Compilation cache", "Folder", "Entries", "Size")
-    if folder is None:
-        table.add_row("off", "", "")
-        return table
-    sizes = [entry.stat().st_size for entry in Path(folder).rglob("*") if entry.is_file()]
-    table.add_row(escape(folder), f"{len(sizes):,}", _bytes(sum(sizes)))
+    sizes = [entry.stat().st_size for entry in folder.rglob("*") if entry.is_file()]
+    table.add_row(escape(str(folder)), f"{len(sizes):,}", _bytes(sum(sizes)))
     return table
