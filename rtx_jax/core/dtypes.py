@@ -220,6 +220,11 @@ def _platform(device: object) -> str:
     return device if isinstance(device, str) else getattr(device, "platform", "cpu")
 
 
+def has_wide_floats(device: object = None, /) -> bool:
+    """Tell whether the hardware has 64-bit floats, for the same argument as `default_float`."""
+    return _platform(device).partition(":")[0].lower() in _WIDE_PLATFORMS
+
+
 def _defaults(device: object) -> _Defaults:
     global _everywhere_wide
     if not _overridden and _one_width():
@@ -227,7 +232,7 @@ def _defaults(device: object) -> _Defaults:
         if _overridden:  # by another thread, just now
             _everywhere_wide = False
         return _WIDE_DEFAULTS
-    found = _WIDE_DEFAULTS if _platform(device).partition(":")[0].lower() in _WIDE_PLATFORMS else _NARROW_DEFAULTS
+    found = _WIDE_DEFAULTS if has_wide_floats(device) else _NARROW_DEFAULTS
     if _overridden:
         floating, integer, cplx = _override.get()
         return (
