@@ -21,14 +21,13 @@ from .core.comparison import comparison
 from .core.dispatch import Door, InPlace, Op, lift, place, raise_translated, scalar_operand
 from .core.dtypes import NUMERIC, WIDE
 from .core.floating import floating_binary
-from .core.handle import INTERNED, Handle, data_of, rebind, share, tracing, update
+from .core.handle import INTERNED, Handle, data_of, share, tracing, update
 from .errors import (
     ChainedAssignmentWarning,
     ConcretizationError,
     DTypeMismatch,
     InvalidArgument,
     InvalidDimension,
-    ShapeMismatch,
 )
 from .raw import elementwise as _ew
 from .raw import linear_algebra as _la
@@ -549,6 +548,22 @@ def _getitem(x: Array, key: object) -> Array:
     return wrap(result)
 
 
+def _setitem(x: Array, key: object, value: object) -> None:
+    if isinstance(key, Handle) or type(key) is tuple:
+        key = _raw_key(key)
+    if isinstance(value, Handle):
+        value = data_of(value)
+    data = x._data
+    if type(data) is not ArrayImpl or tracing.active:
+        data = data_of(x)
+    try:
+        plain, donating, operands, wide = _indexing.plan_set(data, key, value)
+        del data  # a reference of ours would keep the update from reusing the buffer
+        update(x, plain, donating, operands, wide, "x[key] = value")
+    except Exception as error:
+        raise_translated("x[key] = value", error)
+
+
 def _in_place(x: Array, other: object, op: InPlace) -> Array:
     dtype = x.dtype
     if isinstance(other, Handle):
@@ -604,7 +619,11 @@ def _text(x: Array, form: Callable[[np.ndarray], str]) -> str:
     if form is str:
         return str(value)
     body = np.array2string(value, separator=", ", prefix="Array(")
-    named = "" if value.size and value.dtype.name in ("float64", "int64", "bool", "complex128") else f", dtype={value.dtype.name}"
+    named = (
+        ""
+        if value.size and value.dtype.name in ("float64", "int64", "bool", "complex128")
+        else f", dtype={value.dtype.name}"
+    )
     sized = "" if value.size or value.shape == (0,) else f", shape={value.shape}"
     return f"Array({body}{sized}{named})"
 

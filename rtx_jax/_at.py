@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import jax
+
+from ._compat import x64
+from .core.dtypes import WIDE
+from .core.handle import Handle, data_of
+from .core.promotion import can_cast_same_kind, scalar_dtype
+from .errors import DTypeMismatch
+
 if TYPE_CHECKING:
     from ._array import Array, Key, Scalar
 

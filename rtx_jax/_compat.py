@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 
 import jax
 import jax.extend.core as _jax_extend_core
+import numpy as np
 from jax._src import config as _jax_config
 from jax._src import core as _jax_core
 from jax._src.array import ArrayImpl
+from jax._src.lib import xla_client as _xla_client
 
 __all__ = [
     "JAX_VERSION",
@@ -22,6 +24,7 @@ __all__ = [
     "guard_dot",
     "has_gil",
     "hidden_operand",
+    "place_like",
     "swap_x64",
     "restore_x64",
     "split_hidden",
@@ -51,6 +54,20 @@ def x64(enabled: bool = True) -> Iterator[None]:
         yield
     finally:
         restore_x64(previous)
+
+
+def place_like(host: np.ndarray, like: jax.Array) -> jax.Array:
+    """Put private host memory on the one device of `like`, committed as it is. Nobody may touch `host` afterwards.
+
+    `jax.device_put` takes ten times as long.
+    """
+    sharding = like.sharding
+    aval = jax.core.ShapedArray(host.shape, host.dtype)
+    # Without enable_x64 the buffer is narrowed under a 64-bit type, and the next call fails on its size.
+    placed: jax.Array = _xla_client.batched_device_put(
+        aval, sharding, [host], list(sharding.device_set), like.committed, enable_x64=True
+    )
+    return placed
 
 
 def current_trace() -> object | None:
