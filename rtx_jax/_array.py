@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 import types
 import warnings
@@ -81,6 +82,10 @@ class Array(Handle):
         if isinstance(data, Tracer):
             tracing.tracer_seen()
             self._owned = tracing.mark()
+
+    @classmethod
+    def _fresh(cls, data: jax.Array) -> Array:
+        return wrap(data)
 
     # --- attributes -----------------------------------------------------------------------------------------------
 
@@ -347,7 +352,7 @@ class Array(Handle):
         return _getitem(self, key)
 
     def __setitem__(self, key: Key, value: Array | jax.Array | np.ndarray | Scalar, /) -> None:
-        if _getrefcount(self) <= _TEMPORARY:
+        if _getrefcount(self) <= _TEMPORARY and _is_assignment(sys._getframe(1)):
             warnings.warn(_CHAINED, ChainedAssignmentWarning, stacklevel=2)
         _setitem(self, key, value)
 
@@ -731,5 +736,11 @@ def _temporary_count() -> int:
     return temporary if held > temporary else 0
 
 
+def _is_assignment(frame: types.FrameType) -> bool:
+    """Tell whether a frame is at ``x[key] = value``; a call of ``x.__setitem__`` counts references differently."""
+    return frame.f_code.co_code[frame.f_lasti] in _STORES
+
+
+_STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 _counts: list[int] = []
 _TEMPORARY = _temporary_count()

@@ -38,7 +38,8 @@ WRITES = {
 @pytest.mark.parametrize("dtype", [xp.float32, xp.float64, xp.int64], ids=str)
 def test_owned_buffer_is_updated_in_place(write, dtype):
     x = owned(dtype=dtype)
-    write(x)  # compiles
+    for _ in range(12):  # the first writes of a kind may go through the host
+        write(x)
     before = pointer(x)
     for _ in range(3):
         write(x)
@@ -53,7 +54,7 @@ EXITS = {
     "full_slice": lambda x: x[:],
     "reshape": lambda x: xp.reshape(x, x.shape),
     "broadcast_to": lambda x: xp.broadcast_to(x, x.shape),
-    "astype": lambda x: xp.astype(x, x.dtype, copy=False),
+    "astype": lambda x: xp.astype(x, x.dtype),
     "to_device": lambda x: x.to_device(x.device),
     "device_put": lambda x: jax.device_put(x.jax, x.jax.sharding),
     "shard": lambda x: x.jax.addressable_data(0),
@@ -130,7 +131,7 @@ def test_constants_stay_constant(make):
     y = make()
     y += 1
     given = make().jax
-    jax.jit(lambda a: a + 1, donate_argnums=0)(given)
+    jax.jit(jax.lax.neg, donate_argnums=0)(given)
     z = make()
     np.testing.assert_array_equal(np.asarray(z), value)
     assert float(xp.sum(z + z)) == 2 * value.sum()
@@ -215,7 +216,7 @@ def test_failed_update_changes_nothing():
 
 def test_deleted_array_says_so():
     x = owned()
-    jax.jit(lambda a: a + 1, donate_argnums=0)(x.jax)
+    jax.jit(jax.lax.neg, donate_argnums=0)(x.jax)
     with pytest.raises(errors.UseAfterMove, match="given away"):
         x + 1
     assert "deleted" in repr(x)
