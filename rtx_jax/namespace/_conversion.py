@@ -84,18 +84,14 @@ def _needs_copy(operation: str, got: str) -> InvalidArgument:
     )
 
 
-def _scalar(
-    value: complex, dtype: DType | None, placement: Placement | None, operation: str, argument: str
-) -> Array:
+def _scalar(value: complex, dtype: DType | None, placement: Placement | None, operation: str, argument: str) -> Array:
     if dtype is None:
         dtype = scalar_default(value, placement)
     key = ("asarray", *scalar_key(value), dtype, placement, jax.config.jax_default_device)  # type: ignore[attr-defined]
     return interned(key, lambda: put(host_scalar(value, dtype, operation, argument), placement, operation))
 
 
-def _array(
-    x: Array, dtype: DType | None, placement: Placement | None, copy: bool | None, operation: str
-) -> Array:
+def _array(x: Array, dtype: DType | None, placement: Placement | None, copy: bool | None, operation: str) -> Array:
     out = x
     if dtype is not None and dtype != x.dtype:
         if copy is False:
@@ -172,7 +168,9 @@ def _foreign(
             pass
         else:
             return _host(np.asarray(view), dtype, placement, copy, operation, argument)
-        if isinstance(obj, Sequence) or (hasattr(obj, "__len__") and hasattr(obj, "__getitem__")):
+        if isinstance(obj, Sequence) or (
+            hasattr(obj, "__len__") and hasattr(obj, "__getitem__") and not hasattr(obj, "keys")
+        ):
             return convert(list(obj), dtype, placement, copy, operation, argument)  # type: ignore[call-overload]
     raise UnsupportedDType(
         operation,

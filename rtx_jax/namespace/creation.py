@@ -20,7 +20,6 @@ from ..core.dispatch import Op
 from ..core.dtypes import (
     COMPLEX,
     FLOAT8,
-    INEXACT,
     INTEGRAL,
     NARROW_INT,
     DType,
@@ -28,7 +27,6 @@ from ..core.dtypes import (
     as_dtype,
     bfloat16,
     bool_,
-    complex_of,
     default_complex,
     default_float,
     default_int,
@@ -95,9 +93,7 @@ _NARROW = FLOAT8 | {float16, bfloat16}  # dtypes that are computed in float32
 _settings = jax.config
 
 
-def _filled(
-    value: int, shape: Shape, dtype: DTypeLike | None, device: DeviceLike | None, operation: str
-) -> Array:
+def _filled(value: int, shape: Shape, dtype: DTypeLike | None, device: DeviceLike | None, operation: str) -> Array:
     placement = None if device is None else resolve(device, operation)
     sizes = as_shape(shape, operation)
     found = default_float(placement) if dtype is None else as_dtype(dtype, operation, device=placement)
@@ -118,9 +114,7 @@ def _data(x: ArrayLike, operation: str) -> jax.Array:
     return data if type(data) is ArrayImpl else lift(x, None, operation)
 
 
-def _filled_like(
-    value: int, x: ArrayLike, dtype: DTypeLike | None, device: DeviceLike | None, operation: str
-) -> Array:
+def _filled_like(value: int, x: ArrayLike, dtype: DTypeLike | None, device: DeviceLike | None, operation: str) -> Array:
     data = _data(x, operation)
     if device is not None:
         placement = resolve(device, operation)
@@ -345,9 +339,7 @@ def eye(
     )
 
 
-def from_dlpack(
-    x: SupportsDLPack, /, *, device: DeviceLike | None = None, copy: bool | None = None
-) -> Array:
+def from_dlpack(x: SupportsDLPack, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Array:
     """Return an Array of the values of an array of any library that has DLPack.
 
     Parameters
@@ -420,13 +412,9 @@ def full(
 _SCALARS = frozenset((bool, int, float, complex))
 
 
-def _full(
-    shape: tuple[int, ...], value: Scalar, dtype: DType, placement: Placement | None, operation: str
-) -> Array:
+def _full(shape: tuple[int, ...], value: Scalar, dtype: DType, placement: Placement | None, operation: str) -> Array:
     key = ("full", shape, *scalar_key(value), dtype, placement, _settings.jax_default_device)  # type: ignore[attr-defined]
-    return interned(
-        key, lambda: make(_fill, [host_scalar(value, dtype, operation, "fill_value")], shape, placement)
-    )
+    return interned(key, lambda: make(_fill, [host_scalar(value, dtype, operation, "fill_value")], shape, placement))
 
 
 def _full_of_array(

@@ -207,7 +207,12 @@ def pad(
         )
     if reflect_type not in ("even", "odd"):
         raise InvalidArgument(
-            "pad", "reflect_type", got=repr(reflect_type), wanted="'even' or 'odd'", arg="reflect_type", reason="unknown"
+            "pad",
+            "reflect_type",
+            got=repr(reflect_type),
+            wanted="'even' or 'odd'",
+            arg="reflect_type",
+            reason="unknown",
         )
     data = lift(x, None, "pad")
     widths = _pairs(pad_width, data.ndim, "pad_width")

@@ -106,7 +106,7 @@ def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 
 def _known(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    if isinstance(shape, Sequence) and None in shape:
+    if isinstance(shape, (tuple, list)) and None in shape:
         return tuple([None if n is None else as_shape(n, "broadcast_shapes", "shapes")[0] for n in shape])
     return as_shape(shape, "broadcast_shapes", "shapes")
 

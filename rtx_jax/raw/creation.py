@@ -67,29 +67,24 @@ def _line(start: jax.Array, stop: jax.Array, num: int, divisions: int) -> jax.Ar
     i = lax.iota(start.dtype, num)
     # From the nearer end, so that both ends are exact and so are equal ends; jnp.linspace is not symmetric and
     # rounds twice in each element.
-    out = jnp.where(i <= n / 2, start + i * step, stop - (n - i) * step)
+    out = jnp.where(i < n / 2, start + i * step, stop - (n - i) * step)
+    out = jnp.where(i == n / 2, start / 2 + stop / 2, out)
     # An infinite end leaves NaN between, but is itself what the caller asked for.
     return jnp.where(i == 0, start, jnp.where(i == n, stop, out))
 
 
-def linspace(
-    start: jax.Array, stop: jax.Array, *, num: int, endpoint: bool, compute: DType, dtype: DType
-) -> jax.Array:
+def linspace(start: jax.Array, stop: jax.Array, *, num: int, endpoint: bool, compute: DType, dtype: DType) -> jax.Array:
     """Evenly spaced numbers between two 0-d arrays, found in the dtype `compute`."""
     for name, end in (("start", start), ("stop", stop)):
         if end.ndim:
-            raise InvalidDimension(
-                "linspace", name, got=f"shape {end.shape}", wanted="a number", dim=end.ndim, ndim=0
-            )
+            raise InvalidDimension("linspace", name, got=f"shape {end.shape}", wanted="a number", dim=end.ndim, ndim=0)
     start, stop = lax.convert_element_type(start, compute), lax.convert_element_type(stop, compute)
     divisions = num - 1 if endpoint else num
     if num == 0:
         return lax.full((0,), 0, dtype)
     if compute in _d.COMPLEX:
         # In parts: a complex product would make NaN out of infinite parts.
-        out = lax.complex(
-            _line(start.real, stop.real, num, divisions), _line(start.imag, stop.imag, num, divisions)
-        )
+        out = lax.complex(_line(start.real, stop.real, num, divisions), _line(start.imag, stop.imag, num, divisions))
     else:
         out = _line(start, stop, num, divisions)
     if dtype in _d.INTEGRAL:
@@ -110,9 +105,7 @@ def meshgrid(*arrays: jax.Array, indexing: str) -> tuple[jax.Array, ...]:
     shape = [1] * len(arrays)
     for a, place in zip(arrays, places, strict=True):
         shape[place] = a.size
-    return tuple(
-        lax.broadcast_in_dim(a.reshape(-1), shape, (place,)) for a, place in zip(arrays, places, strict=True)
-    )
+    return tuple(lax.broadcast_in_dim(a.reshape(-1), shape, (place,)) for a, place in zip(arrays, places, strict=True))
 
 
 def _below(x: jax.Array, k: int, operation: str) -> jax.Array:

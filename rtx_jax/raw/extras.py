@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.dtypes import INEXACT, float32, float64, real_of
+from ..core.dtypes import INEXACT, INTEGRAL, float64, real_of
 from ..errors import InvalidArgument
 from ._kinds import accumulator, cast, enter
 from .operands import check_shapes, common_dtype
@@ -54,12 +54,17 @@ def pad(
     if mode == "constant":
         options["constant_values"] = values
     elif mode == "linear_ramp":
-        options["end_values"] = values
+        if any(sum(width) and not n for width, n in zip(pad_width, x.shape, strict=True)):
+            raise InvalidArgument(
+                "pad", "x", got=f"shape {x.shape}", wanted="an edge to begin at", arg="x", reason="empty axis"
+            )
+        with enter(float64 if x.dtype in INTEGRAL else x.dtype):
+            return _ramp(x, values, pad_width)
     elif mode in ("maximum", "mean", "median", "minimum"):
         options["stat_length"] = stat_length
     elif mode in ("reflect", "symmetric"):
         options["reflect_type"] = reflect_type
-    compute = float32 if accumulator(x.dtype) != x.dtype and mode in ("linear_ramp", "mean", "median") else x.dtype
+    compute = accumulator(x.dtype) if mode in ("mean", "median") else x.dtype
     try:
         with enter(x.dtype):
             out = jnp.pad(cast(x, compute), pad_width, mode, **options)  # type: ignore[arg-type]
@@ -74,3 +79,28 @@ def pad(
             arg="pad_width",
             reason=str(error),
         ) from error
+
+
+def _ramp(x: jax.Array, ends: jax.Array, widths: tuple[tuple[int, int], ...]) -> jax.Array:
+    """Extend each axis by a line from the value at its edge to the end value; integers take the floor, as in NumPy.
+
+    ``jnp.pad`` takes the end values as static arguments only.
+    """
+    dtype = x.dtype
+    compute = float64 if dtype in INTEGRAL else accumulator(dtype)
+    ends = jnp.broadcast_to(cast(ends, compute), (x.ndim, 2))
+    for axis, (before, after) in enumerate(widths):
+        parts = [x]
+        for side, width in enumerate((before, after)):
+            at = 0 if side == 0 else x.shape[axis] - 1
+            edge = cast(lax.slice_in_dim(x, at, at + 1, axis=axis), compute)
+            shape = tuple(width if i == axis else 1 for i in range(x.ndim))
+            steps = lax.broadcasted_iota(real_of(compute), shape, axis) / np.array(width, real_of(compute))
+            line = ends[axis, side] + (edge - ends[axis, side]) * steps
+            if dtype in INTEGRAL:
+                line = jnp.floor(line)
+            if width:
+                line = cast(line, dtype)
+                parts = [*parts, lax.rev(line, (axis,))] if side else [line, *parts]
+        x = lax.concatenate(parts, axis)
+    return x

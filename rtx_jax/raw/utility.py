@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-
 import jax
 from jax import lax
 
@@ -49,7 +47,7 @@ def diff(x: jax.Array, *edges: jax.Array, axis: int, n: int, prepend: bool, appe
         raise InvalidDimension("diff", "x", got="an array without axes", wanted="one axis or more", dim=0, ndim=0)
     dimension = normalize_axis(axis, x.ndim, "diff")
     if edges:
-        parts = [*edges[: prepend], x, *edges[prepend:]]
+        parts = [*edges[:prepend], x, *edges[prepend:]]
         names = ["prepend"] * prepend + ["x"] + ["append"] * append
         dtype = common_dtype("diff", *parts)
         with enter(dtype):
