@@ -14,9 +14,9 @@ import numpy as np
 
 from .. import _config
 from .._array import Array, lift
-from .._compat import restore_x64, swap_x64, trace_context
-from ..core.dtypes import default_complex, default_float, default_int
-from ..core.handle import data_of
+from .._compat import ArrayImpl, restore_x64, swap_x64, trace_context
+from ..core.dtypes import WIDE, default_complex, default_float, default_int
+from ..core.handle import data_of, tracing
 from ..errors import InvalidArgument, UnsupportedDType
 from . import compiles, paths
 from .program import Call, Program, bind, operands_of, run, trace
@@ -28,6 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MAX_SIGNATURES = 1024
+_UNKNOWN = object()
 # One lock for all functions: two threads that trace functions that call each other must not wait in a circle.
 _tracing_lock = threading.RLock()
 
@@ -54,11 +55,17 @@ class Compiled(Generic[P, R]):
         self.donate_argnums, self.donate_argnames = donate_argnums, donate_argnames
         self.name: str = getattr(fn, "__name__", type(fn).__name__)
         self._programs: dict[Hashable, list[Program]] = {}
+        # Programs by the shapes alone, for calls with nothing but distinct Arrays.
+        self._flat: dict[Hashable, Program] = {}
         self._signatures: list[compiles.Signature] = []
         self._state: dict[str, bool] = {}
         self._methods: dict[int, tuple[object, Compiled[..., R]]] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not kwargs and not tracing.active:
+            result = self._call_flat(args)
+            if result is not _UNKNOWN:
+                return result  # type: ignore[return-value]
         program, call, found, wide = self._find(args, kwargs)
         previous = swap_x64(True) if wide else None
         try:
@@ -91,6 +98,7 @@ class Compiled(Generic[P, R]):
     def clear_cache(self) -> None:
         """Forget every traced signature."""
         self._programs.clear()
+        self._flat.clear()
         self._methods.clear()
 
     # -- methods
@@ -122,6 +130,36 @@ class Compiled(Generic[P, R]):
 
     # -- signatures
 
+    def _call_flat(self, args: tuple[object, ...]) -> object:
+        """Run a call whose arguments are distinct Arrays of a signature seen before; `_UNKNOWN` when it is not one."""
+        wide = self._state.get("wide", False)
+        operands: list[object] = []
+        avals = []
+        for handle in args:
+            if type(handle) is not Array:
+                return _UNKNOWN
+            data = handle._data
+            if type(data) is not ArrayImpl:
+                return _UNKNOWN
+            wide = wide or data.dtype in WIDE
+            operands.append(data)
+            avals.append(data.aval)
+            del data  # donation counts the references
+        previous = swap_x64(True) if wide else None
+        try:
+            program = self._flat.get((*avals, *_context()))
+            if program is None or (len(args) > 1 and len({id(handle) for handle in args}) != len(args)):
+                return _UNKNOWN
+            call = Call(_no_rebuild, [], [], operands, list(args))  # type: ignore[arg-type]
+            found = bind(program, self.fn, call) if program.captured else []
+            if found is None:
+                return _UNKNOWN
+            del operands
+            return run(program, self.name, call, found)
+        finally:
+            if wide:
+                restore_x64(previous)
+
     def _find(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[Program, Call, list[Array | None], bool]:
@@ -135,13 +173,19 @@ class Compiled(Generic[P, R]):
         wide = needs_x64(leaves) or self._captures_wide()
         previous = swap_x64(True) if wide else None
         try:
-            key = (treedef, static, tuple(call.kinds), tuple(call.slots), _avals(call), _context())
+            avals, context = _avals(call), _context()
+            key = (treedef, static, tuple(call.kinds), tuple(call.slots), avals, context)
             found = self._match(key, call)
             if found is None:
                 with _tracing_lock:
                     found = self._match(key, call)
                     if found is None:
                         found = self._trace(key, call, dynamic, named)
+            if found[0].keep and not (named or static) and len(dynamic) == len(leaves):
+                if all(handle is arg for handle, arg in zip(call.handles, dynamic, strict=False)):
+                    if len(self._flat) >= _MAX_SIGNATURES:
+                        self._flat.clear()
+                    self._flat[(*avals, *context)] = found[0]
             return (*found, wide)  # type: ignore[return-value]
         finally:
             if wide:
@@ -256,6 +300,10 @@ class Compiled(Generic[P, R]):
                 donated.update(call.slots[start : start + size])
             start += size
         return frozenset(donated)
+
+
+def _no_rebuild(values: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
+    raise AssertionError("only a trace rebuilds arguments")
 
 
 def _take_apart(

@@ -88,6 +88,8 @@ class Program:
         ``("captured", index)``, ``("same", leaf)`` or ``("value", object)``.
     argument_writes, captured_writes
         ``(operand or index, output)`` pairs.
+    pure, single
+        It has neither hidden operands nor writes or donations; its result is one leaf.
     keep
         False when the trace holds tracers of an outer trace, so that it serves one call.
     """
@@ -104,6 +106,8 @@ class Program:
     donated: frozenset[int]
     plain: Callable[..., list[jax.Array]]
     donating: Callable[..., list[jax.Array]]
+    pure: bool
+    single: bool
 
 
 def trace(
@@ -158,6 +162,8 @@ def trace(
         donated=donated,
         plain=plain,
         donating=jax.jit(function, donate_argnums=tuple(donate)) if donate else plain,
+        pure=not (hidden or donate),
+        single=plan.out_tree == jax.tree.structure(0),
     )
     return program, found
 
@@ -264,6 +270,12 @@ def operands_of(program: Program, call: Call, found: list[Handle | None]) -> lis
 
 def run(program: Program, name: str, call: Call, found: list[Handle | None]) -> object:
     """Run a program, write back what it wrote, and return the result."""
+    if program.pure:
+        try:
+            outputs = program.plain(*call.operands)
+        except Exception as error:
+            raise_translated(name, error)
+        return _result(program, call, found, outputs)
     written: list[tuple[Handle, int, int]] = [
         (call.handles[operand], operand, output)  # type: ignore[misc]
         for operand, output in program.argument_writes
@@ -296,7 +308,14 @@ def _result(program: Program, call: Call, found: list[Handle | None], outputs: l
     leaves: list[object] = []
     for kind, value in program.result:
         if kind == "new":
-            leaves.append(wrap(outputs[value]))  # type: ignore[index]
+            data = outputs[value]  # type: ignore[index]
+            if type(data) is ArrayImpl and not tracing.active:
+                handle = object.__new__(Array)
+                handle._data = data
+                handle._owned = True
+                leaves.append(handle)
+            else:
+                leaves.append(wrap(data))
         elif kind == "plain":
             leaves.append(outputs[value])  # type: ignore[index]
         elif kind == "argument":
@@ -307,6 +326,8 @@ def _result(program: Program, call: Call, found: list[Handle | None], outputs: l
             leaves.append(leaves[value])  # type: ignore[index]
         else:
             leaves.append(value)
+    if program.single:
+        return leaves[0]
     return program.out_tree.unflatten(leaves)
 
 

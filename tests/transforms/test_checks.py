@@ -1,0 +1,51 @@
+"""checked and debug_nans: errors that compiled code cannot raise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rtx_jax as xp
+from rtx_jax.errors import IndexOutOfBounds, InvalidArgument
+
+
+def test_a_clean_call_has_no_error() -> None:
+    error, value = xp.checked(lambda x: x / 2.0)(xp.ones(2))
+    assert not error
+    assert error.get() is None
+    error.throw()
+    assert np.asarray(value).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x, i: x[i], lambda x, i: xp.take(x, i), lambda x, i: _set(x, i)], ids=["get", "take", "set"]
+)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_index_out_of_range(f: object, compiled: bool) -> None:
+    g = xp.checked(f)
+    run = xp.jit(g) if compiled else g
+    x = xp.zeros(3)
+    error, _ = run(x, xp.asarray([5]))
+    assert error
+    with pytest.raises(IndexOutOfBounds, match="5"):
+        error.throw()
+    assert not run(x, xp.asarray([-1]))[0]
+
+
+def _set(x: xp.Array, i: xp.Array) -> xp.Array:
+    x[i] = 1.0
+    return x
+
+
+def test_nan_and_division() -> None:
+    error, _ = xp.checked(lambda x: xp.log(x), errors=["nan"])(xp.asarray([-1.0]))
+    with pytest.raises(FloatingPointError, match="nan"):
+        error.throw()
+    error, _ = xp.checked(lambda x: 1.0 / x, errors=["division"])(xp.asarray([0.0]))
+    with pytest.raises(ZeroDivisionError):
+        error.throw()
+
+
+def test_an_unknown_check() -> None:
+    with pytest.raises(InvalidArgument, match="wanted index, nan, division"):
+        xp.checked(lambda x: x, errors=["speed"])
