@@ -29,6 +29,7 @@ __all__ = [
     "Internal",
     "InvalidArgument",
     "InvalidDimension",
+    "InvalidKey",
     "MissingGradient",
     "NotContiguous",
     "NotImplementedOp",
@@ -137,6 +138,10 @@ class OutOfMemory(BackendError, MemoryError):
 
 class IndexOutOfBounds(BackendError, IndexError):
     """An index lies outside the axis. Fields: ``index``, ``size``."""
+
+
+class InvalidKey(BackendError, IndexError, TypeError):
+    """An index key is of a kind that no array takes, or a mask does not fit the array. Fields: ``key``."""
 
 
 class InvalidArgument(BackendError, ValueError):
