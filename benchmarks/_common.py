@@ -59,7 +59,7 @@ class Comparison:
     calls: int
 
 
-def compare(ours: Side, theirs: Side, *, rounds: int = 15, round_ms: float = 4.0, warm_up: int = 5) -> Comparison:
+def compare(ours: Side, theirs: Side, *, rounds: int = 41, round_ms: float = 1.0, warm_up: int = 5) -> Comparison:
     """Time two statements in turn.
 
     Parameters
@@ -249,7 +249,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     """The parser that all benchmarks share: where the files go and how many rounds are timed."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "results", help="folder of the results")
-    parser.add_argument("--rounds", type=int, default=15, help="loops of each side; the median counts")
+    parser.add_argument("--rounds", type=int, default=41, help="loops of each side; the median counts")
     return parser
 
 

@@ -1,6 +1,6 @@
 """What does an eager call cost? Every function and operator of the standard against the same call on jax.numpy.
 
-    python benchmarks/dispatch.py [--rounds 15] [--only elementwise] [--output benchmarks/results]
+    python benchmarks/dispatch.py [--rounds 41] [--only elementwise] [--output benchmarks/results]
 
 Arrays of 8 elements, JAX's default settings, both sides in one process. Writes ``dispatch.jsonl`` and ``dispatch.png``.
 """

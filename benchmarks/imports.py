@@ -46,7 +46,9 @@ QUESTIONS = {
 
 def main() -> int:
     """Run, print, write; the exit status is 1 where a goal is missed."""
-    options = arguments(__doc__.splitlines()[0]).parse_args()
+    parser = arguments(__doc__.splitlines()[0])
+    parser.set_defaults(rounds=15)
+    options = parser.parse_args()
     report = Report("imports", options.output)
     met = []
     for question, (ours, theirs, limit_ms) in QUESTIONS.items():
