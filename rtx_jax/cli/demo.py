@@ -168,9 +168,9 @@ def _outcomes(console: Console, workloads: tuple[tuple[str, Workload], ...], rep
 
 
 def _scores(comparisons: list[Comparison], namespace: str) -> Table:
-    table = Table(title="Scores", title_justify="left", box=SIMPLE_HEAD)
+    table = Table(title="Scores", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("Estimator", no_wrap=True)
-    table.add_column("Score")
+    table.add_column("Score", no_wrap=True)
     for heading in ("NumPy", namespace):
         table.add_column(heading, justify="right")
     table.add_column("Agree", justify="center")
@@ -187,7 +187,7 @@ def _scores(comparisons: list[Comparison], namespace: str) -> Table:
 
 def _times(comparisons: list[Comparison], namespace: str) -> Table:
     title = "Times in milliseconds: the first call, and the median of those after it"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("Estimator", no_wrap=True)
     for name in ("NumPy", namespace):
         table.add_column(f"{name}\nfirst", justify="right")

@@ -161,8 +161,10 @@ class Workload:
         from sklearn.mixture import GaussianMixture
 
         # The number of iterations is fixed, so that rounding does not decide how much work each namespace does.
+        # With covariance_type="full" scikit-learn regularizes through views of its array, which only NumPy has.
         model = GaussianMixture(
             self._mixtures,
+            covariance_type="tied",
             init_params="random_from_data",
             random_state=_SEED,
             reg_covar=1e-3,
