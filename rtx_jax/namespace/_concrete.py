@@ -49,5 +49,5 @@ def from_host(arrays: Iterable[np.ndarray], data: jax.Array) -> tuple[Array, ...
     """Return private host arrays as Arrays where `data` lives; their memory must not be used afterwards."""
     placement = device_of(data)
     if not data.committed or not isinstance(placement, jax.Device):
-        return tuple(wrap(place(np.ascontiguousarray(a))) for a in arrays)
-    return tuple(wrap(place_on(np.ascontiguousarray(a), placement)) for a in arrays)  # type: ignore[arg-type]
+        return tuple(wrap(place(np.asarray(a, order="C"))) for a in arrays)
+    return tuple(wrap(place_on(np.asarray(a, order="C"), placement)) for a in arrays)  # type: ignore[arg-type]
