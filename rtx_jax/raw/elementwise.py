@@ -44,7 +44,7 @@ from .elementwise_float import (
     tan,
     tanh,
 )
-from .operands import BITS, REAL, check_kind, check_shapes, combine, common_dtype
+from .operands import BITS, REAL, REAL_OR_BOOL, check_kind, check_shapes, combine, common_dtype
 
 __all__ = [
     "abs",
@@ -222,7 +222,11 @@ def square(x: jax.Array, /) -> jax.Array:
 
 def abs(x: jax.Array, /) -> jax.Array:
     """Absolute value."""
-    return _real.abs(x) if x.dtype in REAL_FLOATING else x if x.dtype not in COMPLEX | SIGNED else lax.abs(x)
+    if x.dtype in COMPLEX:
+        return _complex.abs(x)
+    if x.dtype in REAL_FLOATING:
+        return _real.abs(x)
+    return lax.abs(x) if x.dtype in SIGNED else x
 
 
 def sign(x: jax.Array, /) -> jax.Array:
@@ -233,14 +237,14 @@ def sign(x: jax.Array, /) -> jax.Array:
 
 def signbit(x: jax.Array, /) -> jax.Array:
     """Whether the sign bit is set; of integers, whether they are negative."""
-    check_kind("signbit", REAL | {bool_}, x)
+    check_kind("signbit", REAL_OR_BOOL, x)
     return jnp.signbit(x) if x.dtype in REAL_FLOATING else lax.lt(x, lax.full_like(x, 0))
 
 
 def clip(x: jax.Array, *bounds: jax.Array, has_min: bool, has_max: bool) -> jax.Array:
     """X limited to bounds; the operands after x are the bounds that are there, the lower first."""
     operands = (x, *bounds)
-    check_kind("clip", REAL | {bool_}, *operands)
+    check_kind("clip", REAL_OR_BOOL, *operands)
     check_shapes("clip", *operands)
     dtype = common_dtype("clip", *operands)
     with x64() if dtype in WIDE else contextlib.nullcontext():
@@ -263,19 +267,19 @@ def minimum(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
 
 def ceil(x: jax.Array, /) -> jax.Array:
     """Round up."""
-    check_kind("ceil", REAL | {bool_}, x)
+    check_kind("ceil", REAL_OR_BOOL, x)
     return lax.ceil(x) if x.dtype in INEXACT else x
 
 
 def floor(x: jax.Array, /) -> jax.Array:
     """Round down."""
-    check_kind("floor", REAL | {bool_}, x)
+    check_kind("floor", REAL_OR_BOOL, x)
     return lax.floor(x) if x.dtype in INEXACT else x
 
 
 def trunc(x: jax.Array, /) -> jax.Array:
     """Round towards zero."""
-    check_kind("trunc", REAL | {bool_}, x)
+    check_kind("trunc", REAL_OR_BOOL, x)
     return jnp.trunc(x) if x.dtype in INEXACT else x
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 __all__ = [
+    "abs",
     "acos",
     "acosh",
     "asin",
@@ -57,6 +58,12 @@ def _over_j(z: jax.Array) -> jax.Array:
     return lax.complex(b, -a)
 
 
+def abs(z: jax.Array) -> jax.Array:
+    """Return the magnitude; infinite if a component is, NaN beside it or not (which JAX 0.10 gets wrong)."""
+    a, b = _parts(z)
+    return _where(_isinf(a) | _isinf(b), _INF, lax.abs(z))
+
+
 def exp(z: jax.Array) -> jax.Array:
     """Return e**z."""
     a, b = _parts(z)
@@ -65,7 +72,7 @@ def exp(z: jax.Array) -> jax.Array:
     no_angle = _isinf(a) & ~lax.is_finite(b)
     return lax.complex(
         _where(no_angle, _where(a < 0, 0.0, _INF), re),
-        _where(no_angle, _where(a < 0, 0.0, _NAN), im),
+        _where(b == 0, b, _where(no_angle, _where(a < 0, 0.0, _NAN), im)),  # XLA may lose the sign of a zero
     )
 
 
@@ -173,8 +180,13 @@ def tanh(z: jax.Array) -> jax.Array:
     """Return the hyperbolic tangent."""
     a, b = _parts(z)
     re, im = _parts(lax.tanh(z))
+    finite = lax.is_finite(b)
     # The real component is known to be zero even where the angle is not.
-    return lax.complex(_where((a == 0) & ~lax.is_finite(b), a, re), im)
+    re = _where((a == 0) & ~finite, a, re)
+    # The standard gives 1 + 0j for every positive finite angle, where C99 gives the zero the sign of sin(2 b).
+    im = _where(_isinf(a), jnp.copysign(jnp.zeros_like(b), _where(finite, b, 0.0)), im)
+    im = _where(b == 0, b, im)  # XLA may lose the sign of a zero
+    return lax.complex(re, im)
 
 
 def tan(z: jax.Array) -> jax.Array:

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.dtypes import COMPLEX, NUMERIC, bool_
+from ..core.dtypes import COMPLEX
 from . import elementwise_complex as _complex
 from . import elementwise_real as _real
-from .operands import floating, floating2
+from .operands import EVERY, floating, floating2
 
 __all__ = [
     "acos",
@@ -105,7 +105,7 @@ def cosh(x: jax.Array) -> jax.Array:
     return _complex.cosh(x) if x.dtype in COMPLEX else lax.cosh(x)
 
 
-_divide = floating2(jnp.divide, NUMERIC | {bool_})
+_divide = floating2(jnp.divide, EVERY)
 
 
 def divide(x1: jax.Array, x2: jax.Array, /) -> jax.Array:

@@ -21,9 +21,17 @@ REAL: frozenset[DType] = INTEGRAL | REAL_FLOATING
 BITS: frozenset[DType] = INTEGRAL | {bool_}
 """Integers and bool."""
 
+REAL_OR_BOOL: frozenset[DType] = REAL | {bool_}
+"""All but complex dtypes."""
+
+EVERY: frozenset[DType] = NUMERIC | {bool_}
+"""All dtypes."""
+
 _WANTED = {
     NUMERIC: "a numeric dtype",
+    EVERY: "a dtype of JAX",
     REAL: "a real-valued dtype",
+    REAL_OR_BOOL: "a real-valued dtype",
     BITS: "an integer dtype or bool",
     INTEGRAL: "an integer dtype",
     INEXACT: "a floating-point dtype",
@@ -119,7 +127,7 @@ def floating(fn: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.
 
 def floating2(
     fn: Callable[[jax.Array, jax.Array], jax.Array],
-    allowed: frozenset[DType] = REAL | {bool_},
+    allowed: frozenset[DType] = REAL_OR_BOOL,
 ) -> Callable[[jax.Array, jax.Array], jax.Array]:
     """Decorate a function of two floating-point operands of one dtype to take any two numbers that broadcast.
 
@@ -135,7 +143,7 @@ def floating2(
         if dtype in FLOAT8:
             wide = fn(lax.convert_element_type(x1, float32), lax.convert_element_type(x2, float32))
             return lax.convert_element_type(wide, dtype)
-        if dtype in INEXACT and x1.dtype in INEXACT | {dtype} and (x1.dtype in INEXACT or x2.dtype in INEXACT):
+        if x1.dtype in INEXACT or x2.dtype in INEXACT:
             return fn(lax.convert_element_type(x1, dtype), lax.convert_element_type(x2, dtype))
         with x64():
             dtype = default_float()
