@@ -24,6 +24,7 @@ __all__ = [
     "guard_dot",
     "has_gil",
     "hidden_operand",
+    "in_trace",
     "place_like",
     "swap_x64",
     "restore_x64",
@@ -103,16 +104,24 @@ def trace_parent(trace: object) -> object | None:
     return getattr(trace, "parent_trace", None)
 
 
+def in_trace(trace: object | None) -> contextlib.AbstractContextManager[object]:
+    """Run the body as part of `trace`, an active one, whichever trace is innermost; of no trace when None."""
+    context: contextlib.AbstractContextManager[object] = (
+        jax.ensure_compile_time_eval() if trace is None else _jax_extend_core.set_current_trace(trace)
+    )
+    return context
+
+
 def hidden_operand(trace: object, aval: object, index: int) -> jax.Array:
     """Return a new tracer of `trace`, whichever trace is innermost now; see `split_hidden`."""
-    with _jax_extend_core.set_current_trace(trace):
+    with in_trace(trace):
         tracer: jax.Array = _hidden_p.bind(aval=aval, index=index)
     return tracer
 
 
 def split_hidden(
     closed: _jax_extend_core.ClosedJaxpr,
-) -> tuple[Callable[..., list[jax.Array]], list[int], bool]:
+) -> tuple[Callable[..., list[jax.Array]], list[int], bool, bool]:
     """Turn the hidden operands of a traced function into trailing inputs.
 
     Returns
@@ -123,6 +132,9 @@ def split_hidden(
         The index of each hidden operand, in the order in which the function takes them.
     pure
         False when the function holds tracers of an outer trace, so that it must not be kept.
+    wide
+        Whether 64-bit types occur anywhere in it. It must be compiled with x64 on then: rules that lower an operation
+        trace JAX functions, which would truncate.
     """
     jaxpr = closed.jaxpr
     hidden = [eqn for eqn in jaxpr.eqns if eqn.primitive is _hidden_p]
@@ -134,7 +146,16 @@ def split_hidden(
         )
         closed = _jax_extend_core.ClosedJaxpr(jaxpr, closed.consts)
     pure = not any(isinstance(const, jax.core.Tracer) for const in closed.consts)
-    return _jax_extend_core.jaxpr_as_fun(closed), [eqn.params["index"] for eqn in hidden], pure
+    return _jax_extend_core.jaxpr_as_fun(closed), [eqn.params["index"] for eqn in hidden], pure, _is_wide(jaxpr)
+
+
+def _is_wide(jaxpr: _jax_extend_core.Jaxpr) -> bool:
+    for eqn in jaxpr.eqns:
+        if any(getattr(getattr(var.aval, "dtype", None), "itemsize", 0) >= 8 for var in eqn.outvars):
+            return True
+        if any(_is_wide(inner) for inner in _jax_extend_core.jaxprs_in_params(eqn.params)):
+            return True
+    return False
 
 
 # JAX 0.10.2 on CPU: a reduction fused into a matrix product with more than 128 KiB of float32 or float64 along one

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import jax
 import numpy as np
+from jax import lax
 from jax.core import Tracer
 
 from .. import _config
@@ -30,6 +31,7 @@ _H = TypeVar("_H", bound=Handle)
 
 _MAX_INTERNED = 1024
 _INTERNED_BYTES = 4096
+_EXAMPLES: dict[str, complex] = {"b": True, "i": 1, "f": 1.0, "c": 1j}
 
 
 class Door(Generic[_H]):
@@ -75,12 +77,21 @@ class Door(Generic[_H]):
         tracing.settle()
         arrays: list[object] = [None] * len(operands)
         partner: np.dtype | None = None
+        weak: list[int] = []
         for i, operand in enumerate(operands):
             # NumPy's float64 and complex128 scalars are Python floats and complex numbers too.
             if not isinstance(operand, builtins.bool | int | float | complex):
                 arrays[i] = array = lift(operand, None, op.name, f"x{i + 1}" if len(operands) > 1 else "x")
-                if partner is None:
+                if isinstance(array, Tracer) and array.aval.weak_type:
+                    weak.append(i)  # a Python number that became an operand of a traced function
+                elif partner is None:
                     partner = array.dtype
+        for i in weak:
+            array = arrays[i]  # type: ignore[assignment]
+            if partner is None:
+                partner = array.dtype
+            else:
+                arrays[i] = lax.convert_element_type(array, operand_dtype(_EXAMPLES[array.dtype.kind], partner))
         wide = entry[1]
         for i, operand in enumerate(operands):
             if arrays[i] is None:

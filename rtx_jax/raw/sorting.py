@@ -35,15 +35,13 @@ def argsort(x: jax.Array, *, axis: int, descending: bool, stable: bool, index_dt
     dimension = _dimension("argsort", x, axis)
     if x.dtype in FLOAT8:
         x = cast(x, float32)
-    size = x.shape[dimension]
-    counter = int32 if size < 2**31 else index_dtype
-    places = lax.broadcasted_iota(counter, x.shape, dimension)
+    places = lax.broadcasted_iota(index_dtype, x.shape, dimension)
     if descending:
         x, places = lax.rev(x, (dimension,)), lax.rev(places, (dimension,))
     _, order = lax.sort((x, places), dimension=dimension, num_keys=1, is_stable=stable)
     if descending:
         order = lax.rev(order, (dimension,))
-    return cast(order, index_dtype)
+    return order
 
 
 def _dimension(operation: str, x: jax.Array, axis: int) -> int:

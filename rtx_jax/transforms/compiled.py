@@ -88,11 +88,11 @@ class Compiled(Generic[P, R]):
         Hidden operands follow those of the arguments, and the new values of written Arrays follow the results.
         """
         program, call, found, wide = self._find(args, kwargs)
-        previous = swap_x64(True) if wide else None
+        previous = swap_x64(True) if wide or program.wide else None
         try:
             return program.donating.lower(*operands_of(program, call, found))  # type: ignore[attr-defined, no-any-return]
         finally:
-            if wide:
+            if wide or program.wide:
                 restore_x64(previous)
 
     def clear_cache(self) -> None:

@@ -6,6 +6,7 @@ Called eagerly, each function compiles once for each body (and shape), so pass t
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 
@@ -263,6 +264,10 @@ def _fori_traced(
     functions: Sequence[Function], settings: tuple[object, ...], lower: object, upper: object, init: object
 ) -> object:
     low, high = (pack(bound, operation="fori_loop")[0] for bound in (lower, upper))
+    dtypes = [bound.dtype for bound in (low, high) if isinstance(bound, jax.Array)]
+    if dtypes:
+        index = functools.reduce(jnp.promote_types, dtypes)
+        low, high = (jnp.asarray(bound, index) for bound in (low, high))
     return _fori_raw(functions[0], low, high, None, init)
 
 

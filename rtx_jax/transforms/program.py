@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _config
 from .._array import Array, lift, wrap
-from .._compat import ArrayImpl, has_gil, split_hidden
+from .._compat import ArrayImpl, has_gil, restore_x64, split_hidden, swap_x64
 from ..core.dispatch import raise_translated
 from ..core.handle import PENDING, Handle, check_write, data_of, rebind, tracing
 from ..core.random import Stream, global_stream
@@ -90,6 +90,8 @@ class Program:
         ``(operand or index, output)`` pairs.
     pure, single
         It has neither hidden operands nor writes or donations; its result is one leaf.
+    wide
+        64-bit types occur inside, so it compiles and runs with x64 on.
     keep
         False when the trace holds tracers of an outer trace, so that it serves one call.
     """
@@ -108,6 +110,7 @@ class Program:
     donating: Callable[..., list[jax.Array]]
     pure: bool
     single: bool
+    wide: bool
 
 
 def trace(
@@ -123,7 +126,7 @@ def trace(
         return plan.outputs
 
     closed = jax.make_jaxpr(flat)(*call.operands)
-    function, hidden, pure = split_hidden(closed)
+    function, hidden, pure, wide = split_hidden(closed)
     handles = {key: operand.handle for key, operand in scope.operands.items()}
     ways = paths.find(fn, handles) if handles else {}
     captured: list[Captured] = []
@@ -163,6 +166,7 @@ def trace(
         plain=plain,
         donating=jax.jit(function, donate_argnums=tuple(donate)) if donate else plain,
         pure=not (hidden or donate),
+        wide=wide,
         single=plan.out_tree == jax.tree.structure(0),
     )
     return program, found
@@ -270,6 +274,16 @@ def operands_of(program: Program, call: Call, found: list[Handle | None]) -> lis
 
 def run(program: Program, name: str, call: Call, found: list[Handle | None]) -> object:
     """Run a program, write back what it wrote, and return the result."""
+    if not program.wide:
+        return _run(program, name, call, found)
+    previous = swap_x64(True)
+    try:
+        return _run(program, name, call, found)
+    finally:
+        restore_x64(previous)
+
+
+def _run(program: Program, name: str, call: Call, found: list[Handle | None]) -> object:
     if program.pure:
         try:
             outputs = program.plain(*call.operands)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from .._array import Array
-from .._compat import current_trace, hidden_operand, trace_parent
+from .._compat import current_trace, hidden_operand, in_trace, trace_parent
 from ..core.dtypes import WIDE
 from ..core.handle import Handle, tracing
 from ..core.random import Stream, fold_in
@@ -27,13 +27,14 @@ __all__ = ["JitScope", "Operand", "Scope", "StepScope"]
 class Scope:
     """A transform that takes outside Arrays as constants and refuses writes to them."""
 
-    __slots__ = ("_keys", "kind", "parent", "trace", "wide")
+    __slots__ = ("_keys", "inner", "kind", "parent", "trace", "wide")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.parent: Scope | None = None
         self.trace: object | None = None
         self.wide = False
+        self.inner: list[object] = []
         self._keys: dict[int, list[object]] = {}
 
     @contextlib.contextmanager
@@ -42,20 +43,26 @@ class Scope:
         stack = tracing.scopes
         self.parent = stack[-1] if stack else None  # type: ignore[assignment]
         self.trace = current_trace()
+        for scope in stack:
+            scope.inner.append(self.trace)  # type: ignore[attr-defined]
         tracing.push(self)
         try:
             yield
         finally:
             tracing.pop()
             self.trace = None
+            self.inner.clear()
 
     def contains(self, handle: Handle) -> bool:
         """Whether a handle was made in the trace of this scope or in one inside of it."""
         mark: object | None = handle._owned
         if mark is True or mark is False:
             return False
+        if mark is current_trace():
+            return True
         while mark is not None:
-            if mark is self.trace:
+            # The traces of shard_map do not name the trace around them, so scopes inside of this one tell it theirs.
+            if mark is self.trace or mark in self.inner:
                 return True
             mark = trace_parent(mark)
         return False
@@ -95,11 +102,13 @@ class Scope:
         return self._next_key(stream)
 
     def _next_key(self, stream: Stream) -> jax.Array:
-        known = self._keys.get(id(stream))
-        if known is None:
-            known = self._keys[id(stream)] = [stream, self._base_key(stream), 0]
-        known[2] += 1  # type: ignore[operator]
-        return fold_in(known[1], known[2])  # type: ignore[arg-type]
+        # In the trace of this scope: the key serves later draws too, which may come from another inner trace.
+        with in_trace(self.trace):
+            known = self._keys.get(id(stream))
+            if known is None:
+                known = self._keys[id(stream)] = [stream, self._base_key(stream), 0]
+            known[2] += 1  # type: ignore[operator]
+            return fold_in(known[1], known[2])  # type: ignore[arg-type]
 
     def _base_key(self, stream: Stream) -> jax.Array:
         """Return a key from the scope around this one, or a new one from the stream itself."""

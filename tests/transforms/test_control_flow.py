@@ -113,7 +113,7 @@ def test_gradients_go_through() -> None:
 
 def test_carries_and_branches_that_do_not_match() -> None:
     x = xp.asarray([1.0, 2.0])
-    with pytest.raises(DTypeMismatch, match=r"scan: argument init: .*astype"):
+    with pytest.raises(DTypeMismatch, match=r"(?s)scan: argument init: .*astype"):
         xp.scan(step, xp.asarray(0), x)
     with pytest.raises(DTypeMismatch, match="while_loop: argument init_val"):
         xp.while_loop(lambda c: c < 10, lambda c: c * 2.0, xp.asarray(1))
