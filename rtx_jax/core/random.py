@@ -106,6 +106,9 @@ class Stream:
         """
         if not tracing.settle() and current_trace() is not self._trace:
             return self._under_trace(operation), 0
+        return self._advance()
+
+    def _advance(self) -> tuple[jax.Array | np.ndarray, int]:
         with self._lock:
             count = self.count
             self.count = count + 1
@@ -127,8 +130,8 @@ class Stream:
         return data
 
     def draw_data(self) -> jax.Array:
-        """Return the key data of one draw, outside of any trace; a transform calls it before each call."""
-        data, step = self.next("jit")
+        """Return the key data of one draw, whatever is being traced; a transform calls it before each call."""
+        data, step = self._advance()
         return fold_in(data, step)
 
     def spawn(self, n: int) -> list[Stream]:

@@ -1,7 +1,8 @@
 """Random draws on raw arrays: ``sampler(key, *parameters, *, shape, dtype)``.
 
-`shape` is None (the broadcast shape of the parameters) or a tuple that they broadcast to. The samplers are those of
-`jax.random`, except where it is noted. Values below 32 bits are drawn in float32 and rounded once.
+`shape` is None (the broadcast shape of the parameters) or a tuple that they broadcast to. Values below 32 bits are
+drawn in float32 and rounded once. The methods are our own where those of `jax.random` differ between the supported
+versions or fail for 64 bits under `jax.jit` (see `random_bits`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 from jax import lax
 
 from ..core.random import wrap_key
-from ..errors import BroadcastError, InvalidArgument
+from ..errors import BroadcastError, InvalidArgument, ShapeMismatch
+from . import random_bits as rb
+from . import random_counts as rc
 
 Shape = tuple[int, ...] | None
 
@@ -89,25 +92,25 @@ def uniform(key: jax.Array, low: jax.Array, high: jax.Array, *, shape: Shape, dt
     """Return values of ``[low, high)``."""
     full, (a, b) = _prepare("uniform", shape, dtype, low, high)
     # Rounding can reach `high` when the interval is wide for the dtype; the largest value below it is kept.
-    value = a + (b - a) * jr.uniform(key, full, _work(dtype))
+    value = a + (b - a) * rb.uniform(key, full, _work(dtype))
     value = jnp.where((value >= b) & (a < b), jnp.nextafter(b, a), value)
     return value.astype(dtype)
 
 
 def random(key: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return values of ``[0, 1)``, multiples of the spacing of `dtype` just below 1."""
-    return jr.uniform(key, shape or (), dtype)
+    return rb.uniform(key, shape or (), dtype)
 
 
 def normal(key: jax.Array, loc: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return normal values of mean `loc` and standard deviation `scale`."""
     full, (mean, deviation) = _prepare("normal", shape, dtype, loc, scale)
-    return (mean + _nonnegative(deviation) * jr.normal(key, full, _work(dtype))).astype(dtype)
+    return (mean + _nonnegative(deviation) * rb.normal(key, full, _work(dtype))).astype(dtype)
 
 
 def standard_normal(key: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return normal values of mean 0 and standard deviation 1."""
-    return jr.normal(key, shape or (), _work(dtype)).astype(dtype)
+    return rb.normal(key, shape or (), _work(dtype)).astype(dtype)
 
 
 def _nonnegative(x: jax.Array) -> jax.Array:
@@ -121,105 +124,114 @@ def _positive(x: jax.Array) -> jax.Array:
 def exponential(key: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return exponential values of mean `scale`."""
     full, (mean,) = _prepare("exponential", shape, dtype, scale)
-    return (_nonnegative(mean) * jr.exponential(key, full, _work(dtype))).astype(dtype)
+    return (_nonnegative(mean) * rb.exponential(key, full, _work(dtype))).astype(dtype)
 
 
 def gamma(key: jax.Array, a: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return gamma values of shape parameter `a` (0 gives 0) and `scale`."""
-    full, (alpha, s) = _prepare("gamma", shape, dtype, a, scale)
-    value = jr.gamma(key, jnp.where(alpha > 0, alpha, 1), full, _work(dtype))
-    value = jnp.where(alpha > 0, value, jnp.where(alpha == 0, 0, jnp.nan))
-    return (_nonnegative(s) * value).astype(dtype)
+    _, (alpha, s) = _prepare("gamma", shape, dtype, a, scale)
+    value = rb.gamma(key, jnp.where(alpha == 0, 1, alpha))
+    return (_nonnegative(s) * jnp.where(alpha == 0, 0, value)).astype(dtype)
 
 
 def beta(key: jax.Array, a: jax.Array, b: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return beta values."""
-    full, (x, y) = _prepare("beta", shape, dtype, a, b)
-    return jr.beta(key, _positive(x), _positive(y), full, _work(dtype)).astype(dtype)
+    _, (x, y) = _prepare("beta", shape, dtype, a, b)
+    first, second = rb.split(key)
+    # exp(X) / (exp(X) + exp(Y)) without overflow, and right where both values are as small as 0.
+    return jax.nn.sigmoid(rb.loggamma(first, x) - rb.loggamma(second, y)).astype(dtype)
 
 
 def chisquare(key: jax.Array, df: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return chi-square values: twice a gamma value of ``df / 2``."""
-    full, (k,) = _prepare("chisquare", shape, dtype, df)
-    return (2 * jr.gamma(key, _positive(k) / 2, full, _work(dtype))).astype(dtype)
+    _, (k,) = _prepare("chisquare", shape, dtype, df)
+    return (2 * rb.gamma(key, k / 2)).astype(dtype)
 
 
 def f(key: jax.Array, dfnum: jax.Array, dfden: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return values of the F distribution: a ratio of two chi-square values, each by its degrees of freedom."""
-    full, (m, n) = _prepare("f", shape, dtype, dfnum, dfden)
-    first, second = jr.split(key)
-    above = jr.gamma(first, _positive(m) / 2, full, _work(dtype)) / m
-    below = jr.gamma(second, _positive(n) / 2, full, _work(dtype)) / n
-    return (above / below).astype(dtype)
+    _, (m, n) = _prepare("f", shape, dtype, dfnum, dfden)
+    first, second = rb.split(key)
+    return (rb.gamma(first, m / 2) / m / (rb.gamma(second, n / 2) / n)).astype(dtype)
 
 
 def standard_t(key: jax.Array, df: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return values of Student's t distribution."""
     full, (k,) = _prepare("standard_t", shape, dtype, df)
-    return jr.t(key, _positive(k), full, _work(dtype)).astype(dtype)
+    first, second = rb.split(key)
+    half = k / 2
+    return (rb.normal(first, full, _work(dtype)) * jnp.sqrt(half / rb.gamma(second, half))).astype(dtype)
 
 
 def standard_cauchy(key: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return Cauchy values."""
-    return jr.cauchy(key, shape or (), _work(dtype)).astype(dtype)
+    angle = rb.symmetric(key, shape or (), _work(dtype)) * np.asarray(np.pi / 2, _work(dtype))
+    return jnp.tan(angle).astype(dtype)
 
 
 def laplace(key: jax.Array, loc: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return Laplace values."""
     full, (m, s) = _prepare("laplace", shape, dtype, loc, scale)
-    return (m + _nonnegative(s) * jr.laplace(key, full, _work(dtype))).astype(dtype)
+    u = rb.symmetric(key, full, _work(dtype))
+    return (m - _nonnegative(s) * jnp.sign(u) * jnp.log1p(-jnp.abs(u))).astype(dtype)
 
 
 def logistic(key: jax.Array, loc: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return logistic values."""
     full, (m, s) = _prepare("logistic", shape, dtype, loc, scale)
-    return (m + _nonnegative(s) * jr.logistic(key, full, _work(dtype))).astype(dtype)
+    u = rb.symmetric(key, full, _work(dtype))
+    return (m + _nonnegative(s) * (jnp.log1p(u) - jnp.log1p(-u))).astype(dtype)
 
 
 def gumbel(key: jax.Array, loc: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return Gumbel values."""
     full, (m, s) = _prepare("gumbel", shape, dtype, loc, scale)
-    return (m + _nonnegative(s) * jr.gumbel(key, full, _work(dtype), mode="high")).astype(dtype)
+    return (m + _nonnegative(s) * _standard_gumbel(key, full, _work(dtype))).astype(dtype)
+
+
+def _standard_gumbel(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+    # The exponential value is 0 with probability 2**-24 in float32; the largest Gumbel value stays finite.
+    return -jnp.log(jnp.maximum(rb.exponential(key, shape, dtype), np.finfo(dtype).tiny))
 
 
 def lognormal(key: jax.Array, mean: jax.Array, sigma: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return the exponential function of normal values."""
     full, (m, s) = _prepare("lognormal", shape, dtype, mean, sigma)
-    return jnp.exp(m + _nonnegative(s) * jr.normal(key, full, _work(dtype))).astype(dtype)
+    return jnp.exp(m + _nonnegative(s) * rb.normal(key, full, _work(dtype))).astype(dtype)
 
 
 def pareto(key: jax.Array, a: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return Lomax values (Pareto II, from 0), as NumPy has them."""
     full, (b,) = _prepare("pareto", shape, dtype, a)
-    return jnp.expm1(jr.exponential(key, full, _work(dtype)) / _positive(b)).astype(dtype)
+    return jnp.expm1(rb.exponential(key, full, _work(dtype)) / _positive(b)).astype(dtype)
 
 
 def power(key: jax.Array, a: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return values of ``[0, 1]`` with density ``a * x**(a - 1)``."""
     full, (b,) = _prepare("power", shape, dtype, a)
-    return jnp.exp(-jr.exponential(key, full, _work(dtype)) / _positive(b)).astype(dtype)
+    return jnp.exp(-rb.exponential(key, full, _work(dtype)) / _positive(b)).astype(dtype)
 
 
 def rayleigh(key: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return Rayleigh values."""
     full, (s,) = _prepare("rayleigh", shape, dtype, scale)
-    return (_nonnegative(s) * jnp.sqrt(2 * jr.exponential(key, full, _work(dtype)))).astype(dtype)
+    return (_nonnegative(s) * jnp.sqrt(2 * rb.exponential(key, full, _work(dtype)))).astype(dtype)
 
 
 def weibull(key: jax.Array, a: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return Weibull values of scale 1."""
     full, (b,) = _prepare("weibull", shape, dtype, a)
-    return (jr.exponential(key, full, _work(dtype)) ** (1 / _positive(b))).astype(dtype)
+    return (rb.exponential(key, full, _work(dtype)) ** (1 / _positive(b))).astype(dtype)
 
 
 def wald(key: jax.Array, mean: jax.Array, scale: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return inverse Gaussian values; with mean 1 they are JAX's, and ``m * IG(1, scale / m)`` has mean m."""
     full, (m, s) = _prepare("wald", shape, dtype, mean, scale)
-    normal_key, choice_key = jr.split(key)
+    normal_key, choice_key = rb.split(key)
     # Michael, Schucany and Haas (1976): the smaller root of a chi-square equation, or the larger one.
-    y = m * jnp.square(jr.normal(normal_key, full, _work(dtype))) / (2 * _positive(s))
+    y = m * jnp.square(rb.normal(normal_key, full, _work(dtype))) / (2 * _positive(s))
     root = m / (1 + y + jnp.sqrt(y * (2 + y)))
-    u = jr.uniform(choice_key, full, _work(dtype))
+    u = rb.uniform(choice_key, full, _work(dtype))
     return jnp.where(u * (_positive(m) + root) <= m, root, m * m / root).astype(dtype)
 
 
@@ -228,7 +240,7 @@ def triangular(
 ) -> jax.Array:
     """Return triangular values."""
     full, (a, c, b) = _prepare("triangular", shape, dtype, left, mode, right)
-    u = jr.uniform(key, full, _work(dtype))
+    u = rb.uniform(key, full, _work(dtype))
     width = jnp.where((a <= c) & (c <= b) & (a < b), b - a, jnp.nan)
     rising = a + jnp.sqrt(u * width * (c - a))
     falling = b - jnp.sqrt((1 - u) * width * (b - c))
@@ -237,8 +249,9 @@ def triangular(
 
 def dirichlet(key: jax.Array, alpha: jax.Array, *, shape: Shape, dtype: np.dtype) -> jax.Array:
     """Return points of the simplex, ``shape + (K,)``."""
-    a = _positive(alpha.astype(_work(dtype)))
-    return jr.dirichlet(key, a, (shape or ()) + a.shape[:-1], _work(dtype)).astype(dtype)
+    a = alpha.astype(_work(dtype))
+    logs = rb.loggamma(key, jnp.broadcast_to(a, (shape or ()) + a.shape))
+    return jax.nn.softmax(logs, axis=-1).astype(dtype)
 
 
 def multivariate_normal(
@@ -246,9 +259,26 @@ def multivariate_normal(
 ) -> jax.Array:
     """Return normal vectors, ``shape + (N,)``."""
     work = _work(dtype)
-    return jr.multivariate_normal(key, mean.astype(work), cov.astype(work), shape or (), work, method=method).astype(
-        dtype
-    )
+    m, c = mean.astype(work), cov.astype(work)
+    if m.ndim != 1 or c.shape != (m.shape[0], m.shape[0]):
+        raise ShapeMismatch(
+            "multivariate_normal",
+            "cov",
+            got=f"shape {c.shape} with a mean of shape {m.shape}",
+            wanted="(N, N) and (N,)",
+            expected=(*m.shape, *m.shape),
+            got_shape=c.shape,
+        )
+    if method == "cholesky":
+        factor = jnp.linalg.cholesky(c)
+    elif method == "eigh":
+        values, vectors = jnp.linalg.eigh(c)
+        factor = vectors * jnp.sqrt(jnp.maximum(values, 0))
+    else:
+        left, values, _ = jnp.linalg.svd(c)
+        factor = left * jnp.sqrt(values)
+    z = rb.normal(key, (*(shape or ()), m.shape[0]), work)
+    return (m + jnp.einsum("...j,ij->...i", z, factor, precision="highest")).astype(dtype)
 
 
 # --- integers -----------------------------------------------------------------------------------------------------
@@ -266,8 +296,8 @@ def integers(key: jax.Array, low: jax.Array, last: jax.Array, *, shape: Shape, d
     # Two's complement: the distance is right modulo 2**bits also where it does not fit the signed dtype.
     first = low.astype(dtype).astype(word)
     count = last.astype(dtype).astype(word) - first + jnp.ones((), word)  # 0 stands for all 2**bits values
-    high_key, low_key = jr.split(key)
-    high, tail = jr.bits(high_key, full, word), jr.bits(low_key, full, word)
+    high_key, low_key = rb.split(key)
+    high, tail = rb.bits(high_key, full, word), rb.bits(low_key, full, word)
     middle = high * count
     carry = (middle + _high_product(tail, count) < middle).astype(word)
     offset = _high_product(high, count) + carry
@@ -286,14 +316,14 @@ def _high_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def poisson(key: jax.Array, lam: jax.Array, *, shape: Shape, dtype: np.dtype, real: np.dtype) -> jax.Array:
     """Return Poisson counts; -1 where `lam` is negative or NaN."""
-    full, (rate,) = _prepare("poisson", shape, real, lam)
-    return jr.poisson(key, rate, full, dtype)
+    _, (rate,) = _prepare("poisson", shape, real, lam)
+    return _counts(rc.poisson(key, rate), dtype)
 
 
 def binomial(key: jax.Array, n: jax.Array, p: jax.Array, *, shape: Shape, dtype: np.dtype, real: np.dtype) -> jax.Array:
     """Return counts of successes in `n` trials."""
-    full, (trials, chance) = _prepare("binomial", shape, real, n, p)
-    return _counts(jr.binomial(key, trials, chance, full, _work(real)), dtype)
+    _, (trials, chance) = _prepare("binomial", shape, real, n, p)
+    return _counts(rc.binomial(key, trials, chance), dtype)
 
 
 def _counts(x: jax.Array, dtype: np.dtype) -> jax.Array:
@@ -303,7 +333,7 @@ def _counts(x: jax.Array, dtype: np.dtype) -> jax.Array:
 def geometric(key: jax.Array, p: jax.Array, *, shape: Shape, dtype: np.dtype, real: np.dtype) -> jax.Array:
     """Return the number of trials up to the first success, from 1."""
     full, (chance,) = _prepare("geometric", shape, real, p)
-    wait = jr.exponential(key, full, _work(real))
+    wait = rb.exponential(key, full, _work(real))
     trials = jnp.ceil(wait / -jnp.log1p(-jnp.where((chance > 0) & (chance <= 1), chance, jnp.nan)))
     return _counts(jnp.maximum(trials, 1), dtype)
 
@@ -312,10 +342,10 @@ def negative_binomial(
     key: jax.Array, n: jax.Array, p: jax.Array, *, shape: Shape, dtype: np.dtype, real: np.dtype
 ) -> jax.Array:
     """Return failures before `n` successes: Poisson counts whose rate is a gamma value."""
-    full, (successes, chance) = _prepare("negative_binomial", shape, real, n, p)
-    rate_key, count_key = jr.split(key)
-    rate = jr.gamma(rate_key, _positive(successes), full, _work(real)) * (1 - chance) / _positive(chance)
-    return jr.poisson(count_key, rate, full, dtype)
+    _, (successes, chance) = _prepare("negative_binomial", shape, real, n, p)
+    rate_key, count_key = rb.split(key)
+    rate = rb.gamma(rate_key, successes) * (1 - chance) / _positive(chance)
+    return _counts(rc.poisson(count_key, rate), dtype)
 
 
 def multinomial(
@@ -334,10 +364,10 @@ def multinomial(
 
     def draw(rest: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         chance, step_key = step
-        count = jr.binomial(step_key, rest, jnp.broadcast_to(chance, full), full, rest.dtype)
+        count = rc.binomial(step_key, rest, jnp.broadcast_to(chance, full))
         return rest - count, count
 
-    steps = jnp.moveaxis(share, -1, 0)[: outcomes - 1], jr.split(key, max(outcomes - 1, 1))[: outcomes - 1]
+    steps = jnp.moveaxis(share, -1, 0)[: outcomes - 1], rb.split(key, max(outcomes - 1, 1))[: outcomes - 1]
     rest, counts = lax.scan(draw, rest, steps)
     return jnp.moveaxis(jnp.concatenate([counts, rest[None]]), 0, -1).astype(dtype)
 
@@ -372,11 +402,11 @@ def choice(
         if replace:
             edges = jnp.cumsum(p)
             # 1 - u lies in (0, 1], so that an outcome of probability 0 at the front is never drawn.
-            u = (1 - jr.uniform(key, shape, p.dtype)) * edges[-1]
+            u = (1 - rb.uniform(key, shape, p.dtype)) * edges[-1]
             index = jnp.searchsorted(edges, u, side="left")
             return jnp.minimum(index, n - 1).astype(dtype)
         # Gumbel top-k (Vieira 2014) is sampling without replacement by weight, largest first.
-        scores = jnp.log(p) + jr.gumbel(key, (n,), p.dtype, mode="high")
+        scores = jnp.log(p) + _standard_gumbel(key, (n,), p.dtype)
         return lax.top_k(scores, draws)[1].astype(dtype).reshape(shape)
     if replace:
         bound = jnp.asarray(n - 1, dtype)
