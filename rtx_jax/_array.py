@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dis
+import functools
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -15,7 +14,9 @@ from jax.core import Tracer
 
 from . import _config, _interop
 from ._at import At
+from ._chained import TEMPORARY, warn_if_chained
 from ._compat import ArrayImpl, restore_x64, swap_x64
+from ._text import text
 from .core import devices as _devices
 from .core import indexing as _indexing
 from .core.comparison import comparison
@@ -24,7 +25,6 @@ from .core.dtypes import NUMERIC, WIDE
 from .core.floating import floating_binary
 from .core.handle import INTERNED, Handle, data_of, share, tracing, update
 from .errors import (
-    ChainedAssignmentWarning,
     ConcretizationError,
     DTypeMismatch,
     InvalidArgument,
@@ -320,10 +320,10 @@ class Array(Handle):
         return bool(np.any(np.asarray(self == value)))
 
     def __repr__(self) -> str:
-        return _text(self, repr)
+        return text(data_of(self), repr)
 
     def __str__(self) -> str:
-        return _text(self, str)
+        return text(data_of(self), str)
 
     # --- copies and pickles ---------------------------------------------------------------------------------------
 
@@ -352,8 +352,8 @@ class Array(Handle):
         return _getitem(self, key)
 
     def __setitem__(self, key: Key, value: Array | jax.Array | np.ndarray | Scalar, /) -> None:
-        if _getrefcount(self) <= _TEMPORARY and _is_assignment(sys._getframe(1)):
-            warnings.warn(_CHAINED, ChainedAssignmentWarning, stacklevel=2)
+        if _getrefcount(self) <= TEMPORARY:
+            warn_if_chained(sys._getframe(1))
         _setitem(self, key, value)
 
     def block_until_ready(self) -> Self:
@@ -485,7 +485,7 @@ class Array(Handle):
         return _in_place(self, other, _ipow) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __imatmul__(self, other: ArrayOperand, /) -> Self:
-        return _in_place(self, other, _imatmul) if isinstance(other, _ARRAYS) else NotImplemented
+        return _in_place(self, other, _imatmul[_precision()]) if isinstance(other, _ARRAYS) else NotImplemented
 
     def __iand__(self, other: Operand, /) -> Self:
         return _in_place(self, other, _ibitwise_and) if isinstance(other, _OPERANDS) else NotImplemented
@@ -516,17 +516,12 @@ class Array(Handle):
 
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-_CHAINED = (
-    "a write to a temporary Array has no effect: x[a][b] = v writes to the copy x[a]. "
-    "Write x[a, b] = v in one statement."
-)
-
 _door: Door[Array] = Door(Array)
 unary, binary, interned, wrap, wrap_shared = _door.unary, _door.binary, _door.interned, _door.wrap, _door.wrap_shared
 call1, call2, calln = _door.call1(), _door.call2(), _door.calln()
 
 
-# --- indexing and mutation ---------------------------------------------------------------------------------------------
+# --- indexing and mutation ------------------------------------------------------------------------------------------
 
 
 def _raw_key(key: object) -> object:
@@ -601,7 +596,7 @@ def _copy_buffer(data: jax.Array) -> jax.Array:
 _copy = jax.jit(lambda x: x)
 
 
-# --- values ------------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------------------------
 
 
 def _real(x: Array, operation: str) -> object:
@@ -612,32 +607,11 @@ def _real(x: Array, operation: str) -> object:
     return x._scalar(operation)
 
 
-def _text(x: Array, form: Callable[[np.ndarray], str]) -> str:
-    data = data_of(x)
-    if isinstance(data, Tracer):
-        return f"Array(shape={data.shape}, dtype={data.dtype}, traced)"
-    if data.is_deleted():
-        return f"Array(shape={data.shape}, dtype={data.dtype}, deleted)"
-    if not data.is_fully_addressable:
-        return f"Array(shape={data.shape}, dtype={data.dtype}, sharding={data.sharding})"
-    value = np.asarray(data)
-    if form is str:
-        return str(value)
-    body = np.array2string(value, separator=", ", prefix="Array(")
-    named = (
-        ""
-        if value.size and value.dtype.name in ("float64", "int64", "bool", "complex128")
-        else f", dtype={value.dtype.name}"
-    )
-    sized = "" if value.size or value.shape == (0,) else f", shape={value.shape}"
-    return f"Array({body}{sized}{named})"
-
-
 def _unpickle(value: np.ndarray) -> Array:
     return wrap(place(value))
 
 
-# --- pytree ------------------------------------------------------------------------------------------------------------
+# --- pytree ---------------------------------------------------------------------------------------------------------
 
 
 def _flatten(x: Array) -> tuple[tuple[jax.Array], None]:
@@ -658,12 +632,13 @@ def _unflatten(_: None, children: tuple[object, ...]) -> Array:
 jax.tree_util.register_pytree_node(Array, _flatten, _unflatten)
 
 
-# --- operators ---------------------------------------------------------------------------------------------------------
+# --- operators ------------------------------------------------------------------------------------------------------
 
+_getrefcount = sys.getrefcount
 _OPERANDS = (Array, bool, int, float, complex, jax.Array, np.ndarray, np.generic)
 _ARRAYS = (Array, jax.Array, np.ndarray)
 
-# The operators' calls. The namespace's functions use the same operations, so they share what is compiled.
+# The operators' calls. `Op` shares what is compiled with the namespace's functions of the same raw function.
 _add = binary(Op("add", _ew.add))
 _subtract = binary(Op("subtract", _ew.subtract))
 _multiply = binary(Op("multiply", _ew.multiply))
@@ -710,37 +685,11 @@ _idivide = InPlace("/=", _ew.divide)
 _ifloor_divide = InPlace("//=", _ew.floor_divide)
 _iremainder = InPlace("%=", _ew.remainder)
 _ipow = InPlace("**=", _ew.pow)
-_imatmul = InPlace("@=", lambda x, y: _la.matmul(x, y, precision="highest"))
+_imatmul = {
+    precision: InPlace("@=", functools.partial(_la.matmul, precision=precision)) for precision in _config.PRECISIONS
+}
 _ibitwise_and = InPlace("&=", _ew.bitwise_and)
 _ibitwise_or = InPlace("|=", _ew.bitwise_or)
 _ibitwise_xor = InPlace("^=", _ew.bitwise_xor)
 _ibitwise_left_shift = InPlace("<<=", _ew.bitwise_left_shift)
 _ibitwise_right_shift = InPlace(">>=", _ew.bitwise_right_shift)
-
-# --- chained writes ----------------------------------------------------------------------------------------------------
-
-_getrefcount = sys.getrefcount
-
-
-class _Probe:
-    def __setitem__(self, key: int, value: object) -> None:
-        _counts.append(_getrefcount(self))
-
-
-def _temporary_count() -> int:
-    """What getrefcount tells in `__setitem__` of an object that nothing else refers to; 0 when it cannot tell."""
-    _Probe()[0] = None
-    named = _Probe()
-    named[0] = None
-    temporary, held = _counts
-    return temporary if held > temporary else 0
-
-
-def _is_assignment(frame: types.FrameType) -> bool:
-    """Tell whether a frame is at ``x[key] = value``; a call of ``x.__setitem__`` counts references differently."""
-    return frame.f_code.co_code[frame.f_lasti] in _STORES
-
-
-_STORES = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
-_counts: list[int] = []
-_TEMPORARY = _temporary_count()

@@ -13,10 +13,20 @@ from dataclasses import dataclass, field
 
 from .errors import InvalidArgument
 
-__all__ = ["SETTINGS", "Setting", "check_bounds", "debug_nans", "donation", "matmul_precision", "override", "update"]
+__all__ = [
+    "PRECISIONS",
+    "SETTINGS",
+    "Setting",
+    "check_bounds",
+    "debug_nans",
+    "donation",
+    "matmul_precision",
+    "override",
+    "update",
+]
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-_PRECISIONS = ("highest", "high", "default")
+PRECISIONS = ("highest", "high", "default")
 
 
 def _flag(name: str, text: str) -> bool | None:
@@ -32,8 +42,8 @@ def _flag(name: str, text: str) -> bool | None:
 
 def _precision(name: str, text: str) -> str:
     lowered = text.strip().lower()
-    if lowered not in _PRECISIONS:
-        wanted = ", ".join(_PRECISIONS)
+    if lowered not in PRECISIONS:
+        wanted = ", ".join(PRECISIONS)
         raise InvalidArgument(name, "precision", got=repr(text), wanted=wanted, arg=name, reason="unknown precision")
     return lowered
 

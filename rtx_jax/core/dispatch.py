@@ -73,7 +73,7 @@ class Door(Generic[_H]):
 
     def slow(self, op: Op, operands: Sequence[object], static: Hashable = ()) -> object:
         """Run an operation in any mode and on any accepted operand: the one place that tracing goes through."""
-        entry = op.cache.get(static) or op.build(static)
+        entry = op.variant(static)
         tracing.settle()
         arrays: list[object] = [None] * len(operands)
         partner: np.dtype | None = None
@@ -138,7 +138,7 @@ class Door(Generic[_H]):
     def unary(self, op: Op) -> Callable[[object], _H]:
         """Return the call of an operation with one operand and no parameters."""
         cls, new, mode, slow, traced = self.cls, object.__new__, tracing, self.slow, self.traced
-        jitted, wide_op = op.build(())
+        jitted, wide_op = op.variant()
 
         def call(x: object, /) -> _H:
             if type(x) is cls:
@@ -168,7 +168,7 @@ class Door(Generic[_H]):
     def binary(self, op: Op) -> Callable[[object, object], _H]:
         """Return the call of an operation with two operands, of which one may be a Python scalar."""
         cls, new, mode, slow, traced = self.cls, object.__new__, tracing, self.slow, self.traced
-        jitted, wide_op = op.build(())
+        jitted, wide_op = op.variant()
 
         def call(x1: object, x2: object, /) -> _H:
             if type(x1) is cls:

@@ -64,7 +64,7 @@ def _slow(door: Door[_H], op: Op, cast: Op, operands: Sequence[object]) -> objec
 def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
     """Return the call of an operation with one operand and no parameters, as ``door.unary`` does."""
     cls, new, mode, traced, needs = door.cls, object.__new__, tracing, door.traced, _NEEDS
-    jitted, _ = op.build(())
+    jitted, _ = op.variant()
     cast = _casting(op)
 
     def call(x: object, /) -> _H:
@@ -98,7 +98,7 @@ def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
 def floating_binary(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
     """Return the call of an operation with two operands, of which one may be a Python scalar, as ``door.binary``."""
     cls, new, mode, traced, needs = door.cls, object.__new__, tracing, door.traced, _NEEDS
-    jitted, _ = op.build(())
+    jitted, _ = op.variant()
     cast = _casting(op)
 
     def call(x1: object, x2: object, /) -> _H:

@@ -8,7 +8,16 @@ from typing import NoReturn, TypeAlias
 import jax
 import numpy as np
 
-from ..errors import ConcretizationError, DeviceMismatch, DTypeMismatch, OutOfMemory, RtxError, ShapeMismatch, UseAfterMove, Xla
+from ..errors import (
+    ConcretizationError,
+    DeviceMismatch,
+    DTypeMismatch,
+    OutOfMemory,
+    RtxError,
+    ShapeMismatch,
+    UseAfterMove,
+    Xla,
+)
 from .dtypes import WIDE
 from .promotion import can_cast_same_kind
 
@@ -20,6 +29,7 @@ Compiled: TypeAlias = Callable[..., object]
 _MAX_VARIANTS = 2048
 
 all_ops: list[Op] = []
+_caches: dict[Hashable, dict[Hashable, tuple[Compiled, bool]]] = {}
 
 
 class Op:
@@ -43,11 +53,16 @@ class Op:
         self, name: str, fn: Callable[..., object], params: tuple[str, ...] = (), *, wide: bool = False
     ) -> None:
         self.name, self.fn, self.params, self.wide = name, fn, params, wide
-        self.cache: dict[Hashable, tuple[Compiled, bool]] = {}
+        # An operator and the function of the same meaning are two operations, but one set of compiled calls.
+        self.cache: dict[Hashable, tuple[Compiled, bool]] = _caches.setdefault((fn, params, wide), {})
         all_ops.append(self)
 
     def __repr__(self) -> str:
         return f"Op({self.name!r})"
+
+    def variant(self, static: Hashable = ()) -> tuple[Compiled, bool]:
+        """Return the compiled call for these static values and whether it is wide."""
+        return self.cache.get(static) or self.build(static)
 
     def build(self, static: Hashable) -> tuple[Compiled, bool]:
         """Compile (lazily, by shape) the variant for these static values; return it and whether it is wide."""
@@ -148,5 +163,3 @@ def raise_translated(operation: str, error: Exception) -> NoReturn:
     if mapped is error:
         raise error
     raise mapped from error
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import functools
 from collections.abc import Callable, Hashable, Sequence
 
@@ -23,11 +24,11 @@ __all__ = ["check_dtype", "host_cast", "host_scalar", "make", "number", "out_of_
 
 
 def scalar_key(value: complex) -> tuple[type, object]:
-    """Return a key of a Python scalar that tells ``0.0`` from ``-0.0``, and under which NaN is found again."""
+    """Return a key of a Python scalar that tells signs of zeros and NaNs, and under which NaN is found again."""
     kind = type(value)
     if kind is int or kind is bool or (kind is float and value and value == value):
         return kind, value
-    return kind, repr(value)
+    return kind, (repr(value), math.copysign(1.0, value.real), math.copysign(1.0, value.imag))
 
 
 def number(value: object, operation: str, argument: str) -> int | float:
@@ -158,7 +159,7 @@ def make(op: Op, operands: Sequence[np.ndarray], static: Hashable, placement: Pl
     InvalidArgument
         The sharding does not fit the shape.
     """
-    jitted, wide = op.cache.get(static) or op.build(static)
+    jitted, wide = op.variant(static)
     wide = wide or any(x.dtype in WIDE for x in operands)
     previous = swap_x64(True) if wide else None
     try:
