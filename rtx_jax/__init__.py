@@ -11,6 +11,7 @@ from ._settings import check_bounds, debug_nans, donation, set_matmul_precision
 from ._version import __version__
 from .core.dtypes import set_default_dtype
 from .io import load, save
+from .namespace import ufuncs as _ufuncs  # noqa: F401  (tells Array which function a ufunc of NumPy is)
 from .namespace.constants import e, inf, nan, newaxis, pi
 from .namespace.contraction import einsum
 from .namespace.creation import (
