@@ -12,6 +12,7 @@ import pytest
 
 from rtx_jax import cli
 from rtx_jax.cli import demo as demo_module
+from rtx_jax.cli import info
 from rtx_jax.cli.workload import Workload
 
 Command = Callable[..., tuple[int, str, str]]
@@ -119,6 +120,11 @@ def test_info(command: Command) -> None:
     for word in ("Python", "jax", "jaxlib", "numpy", "cpu", "cuda", "rocm", "tpu", "metal", "Default dtypes", "cache"):
         assert word in out
     assert "not here:" in out
+
+
+def test_the_reason_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.setattr(info, "platforms", lambda: {"rocm": "pip install 'rtx-jax[rocm]'"})
+    _, out, _ = command("info")
     assert "rtx-jax[rocm]" in out
 
 
