@@ -19,7 +19,7 @@ from .core.devices import Placement, default_device, device_name, device_of, dev
 from .core.dispatch import place as place_host
 from .core.dtypes import WIDE
 from .core.handle import INTERNED, Handle, data_of, share
-from .errors import ConcretizationError, InvalidArgument, NotContiguous, NotImplementedOp, UnsupportedDType
+from .errors import ConcretizationError, DTypeMismatch, InvalidArgument, NotContiguous, NotImplementedOp
 
 __all__ = ["REDUCTIONS", "UFUNCS", "array_ufunc", "dlpack", "dlpack_device", "from_dlpack", "to_numpy"]
 
@@ -293,7 +293,7 @@ def array_ufunc(h: Handle, ufunc: np.ufunc, method: str, *inputs: object, **kwar
     elif method == "reduce" and ufunc in REDUCTIONS and where is True and kwargs.keys() <= {"axis", "keepdims"}:
         # NumPy reduces the first axis when none is given.
         options = {"axis": kwargs.get("axis", 0), "keepdims": builtins.bool(kwargs.get("keepdims", False))}
-        if dtype is not None:
+        if dtype is not None and ufunc not in (np.logical_and, np.logical_or):
             options["dtype"] = np.dtype(dtype)  # type: ignore[call-overload]
         result = REDUCTIONS[ufunc](inputs[0], **options)
     elif method == "accumulate" and ufunc in (np.add, np.multiply) and where is True and kwargs.keys() <= {"axis"}:
@@ -372,9 +372,7 @@ def _write(result: object, target: object, ufunc: np.ufunc) -> object:
         )
     if isinstance(target, np.ndarray):
         if not np.can_cast(dtype, target.dtype, "same_kind"):
-            raise UnsupportedDType(
-                name, "out", got=f"dtype {target.dtype}", wanted=f"a dtype that takes {dtype}", dtype=dtype, op=name
-            )
+            raise DTypeMismatch(name, "out", got=f"dtype {target.dtype}", wanted=f"a dtype that takes {dtype}")
         np.copyto(target, np.asarray(result), casting="same_kind")
     else:
         target[...] = result  # type: ignore[index]
