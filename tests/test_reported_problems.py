@@ -322,12 +322,11 @@ def test_positions_do_not_compile_each_time() -> None:
         x[i - 5] = -1
         x[i - 17 : i - 5] = -1
 
-    for i in range(20, 32):  # a shape may be served from the host until it recurs often
-        use(i)
+    use(20)
     with compilations() as seen:
-        for i in range(32, 60):
+        for i in range(21, 101):
             use(i)
-    assert not seen
+    assert len(seen) <= 8  # each of the four kinds once it recurs, for an owned and for a shared buffer
 
 
 # One release compiled a batched product wrongly: jax-ml/jax#39103, jax-md/jax-md#412
