@@ -17,7 +17,7 @@ __all__ = ["missing_value", "read_function", "read_window", "resolve", "window_o
 _INT32, _INT64 = _d.int32, _d.int64
 
 
-def missing_value(dtype: _d.DType) -> object:
+def missing_value(dtype: _d.DType) -> float | int | bool:
     """Return what a read out of range gives: NaN, the integer minimum or False."""
     if dtype in _d.INEXACT:
         return np.nan
@@ -26,9 +26,9 @@ def missing_value(dtype: _d.DType) -> object:
 
 def window_of(
     plan: Plan, shape: tuple[int, ...], starts: Sequence[jax.Array]
-) -> tuple[list[object], list[int], list[int], list[int], list[int]]:
+) -> tuple[list[jax.Array | np.ndarray], list[int], list[int], list[int], list[int]]:
     """Return begins, spans, strides, reversed axes and strided sizes of the window that a basic plan reads."""
-    begins: list[object] = []
+    begins: list[jax.Array | np.ndarray] = []
     spans, strides, reverse, sizes = [], [], [], []
     operands = iter(starts)
     zero = np.zeros((), starts[0].dtype if starts else _INT32)
@@ -36,12 +36,8 @@ def window_of(
     for item in plan:
         if item == "n":
             continue
-        if item == ":":
-            begin, count, step = zero, shape[axis], 1
-        elif item == "i":
-            begin, count, step = next(operands), 1, 1  # type: ignore[assignment]
-        else:
-            begin, (count, step) = next(operands), item  # type: ignore[assignment,misc]
+        count, step = item if isinstance(item, tuple) else (shape[axis] if item == ":" else 1, 1)
+        begin = zero if item == ":" else next(operands)
         begins.append(begin)
         spans.append((count - 1) * abs(step) + 1 if count else 0)
         strides.append(abs(step))
@@ -57,7 +53,7 @@ def read_window(x: jax.Array, plan: Plan, starts: Sequence[jax.Array]) -> jax.Ar
     begins, spans, strides, reverse, _ = window_of(plan, x.shape, starts)
     out = lay_out(plan, x.shape, [], "x[key]").shape
     if tuple(spans) != x.shape:
-        x = lax.dynamic_slice(x, begins, spans, allow_negative_indices=False)  # type: ignore[arg-type]
+        x = lax.dynamic_slice(x, begins, spans, allow_negative_indices=False)
     if any(stride > 1 for stride in strides):
         x = lax.slice(x, (0,) * x.ndim, x.shape, strides)
     if reverse:
@@ -211,9 +207,7 @@ def gather(x: jax.Array, parts: Advanced, checked: bool) -> jax.Array:
         offset_dims=parts.offsets, collapsed_slice_dims=tuple(parts.axes), start_index_map=tuple(parts.axes)
     )
     if checked:
-        return lax.gather(
-            x, parts.vectors, numbers, parts.sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS
-        )
+        return lax.gather(x, parts.vectors, numbers, parts.sizes, mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS)
     return lax.gather(
         x,
         parts.vectors,

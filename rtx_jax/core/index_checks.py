@@ -8,6 +8,7 @@ from jax.core import Tracer
 
 from .. import _config
 from .index_key import IndexArray, out_of_bounds
+from .index_table import platform_of
 
 __all__ = ["check_bounds", "checks_on"]
 
@@ -19,7 +20,7 @@ def checks_on(d: jax.Array) -> bool:
         return setting
     if isinstance(d, Tracer):
         return True  # known indices cost nothing then
-    return next(iter(d.sharding.device_set)).platform == "cpu"
+    return platform_of(d) == "cpu"
 
 
 def check_bounds(indices: IndexArray, size: int, axis: int, operation: str) -> None:

@@ -30,6 +30,7 @@ from ..errors import (
     InvalidDimension,
     InvalidKey,
 )
+from .dtypes import INTEGRAL
 
 __all__ = ["IndexArray", "Key", "Layout", "Plan", "lay_out", "parse", "parse_basic", "slice_span"]
 
@@ -136,7 +137,7 @@ def parse_basic(key: tuple[object, ...], shape: tuple[int, ...], operation: str)
         kind = type(part)
         if kind is int:
             size = shape[axis]
-            position = part + size if part < 0 else part  # type: ignore[operator]
+            position: int = part + size if part < 0 else part  # type: ignore[operator,assignment]
             if not 0 <= position < size:
                 raise out_of_bounds(part, size, axis, operation)
             plan.append("i")
@@ -227,7 +228,7 @@ def _plain(part: object, operation: str, read_scalars: bool) -> object:
         if part.size == 0:
             part = part.astype(np.int32)
     if isinstance(part, _ARRAYS):
-        if part.dtype.kind not in "iub" and not (isinstance(part, jax.Array) and jax.dtypes.issubdtype(part.dtype, np.integer)):
+        if part.dtype not in INTEGRAL and part.dtype != bool:
             raise InvalidKey(
                 operation, "key", got=f"an array of dtype {part.dtype}", wanted="integers or booleans", key=part.dtype
             )

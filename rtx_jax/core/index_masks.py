@@ -20,7 +20,8 @@ from .scatter import check_value, masked_function
 __all__ = ["MaskKey", "check_count", "masked_set", "plan_mask", "read_mask", "split_mask", "whole_mask"]
 
 _GET, _SET = "x[key]", "x[key] = value"
-_reads, _writes = _t.Table(), _t.Table()
+_reads: _t.Table[_t.Function] = _t.Table()
+_writes: _t.Table[_t.Pair] = _t.Table()
 # From this size on, the positions of the True elements are found first: NumPy reads a random mask slowly.
 _FIND_FIRST = 1000
 
@@ -65,7 +66,16 @@ def whole_mask(key: object) -> IndexArray | None:
 
 
 def _is_mask(part: object) -> bool:
-    return isinstance(part, jax.Array | np.ndarray) and part.dtype == bool and (part.ndim > 0 or isinstance(part, Tracer))
+    if not isinstance(part, jax.Array | np.ndarray) or part.dtype != bool:
+        return False
+    return part.ndim > 0 or isinstance(part, Tracer)
+
+
+def _plain_part(part: object) -> object:
+    part = getattr(part, "_data", part)
+    if isinstance(part, np.integer) or (isinstance(part, np.ndarray) and not part.ndim and part.dtype.kind in "iu"):
+        return int(part)
+    return part
 
 
 def split_mask(key: object, shape: tuple[int, ...], value_ndim: int, operation: str) -> MaskKey | None:
@@ -83,14 +93,14 @@ def split_mask(key: object, shape: tuple[int, ...], value_ndim: int, operation: 
     operation
         Name for errors.
     """
-    parts = [part._data if hasattr(part, "_data") else part for part in (key if type(key) is tuple else (key,))]
+    parts = [_plain_part(part) for part in (key if type(key) is tuple else (key,))]
     at = [i for i, part in enumerate(parts) if _is_mask(part)]
     if len(at) != 1:
         return None
     (place,) = at
     mask = parts[place]
+    assert isinstance(mask, jax.Array | np.ndarray)
     rank = mask.ndim
-    parts = [int(p) if isinstance(p, np.integer) or (isinstance(p, np.ndarray) and p.ndim == 0 and p.dtype.kind in "iu") else p for p in parts]
     used = rank + sum(type(part) is int or type(part) is slice for part in parts)
     replaced = (*parts[:place], *(slice(None),) * rank, *parts[place + 1 :])
     parsed = parse_basic(replaced, shape, operation)
@@ -160,11 +170,10 @@ def read_mask(d: jax.Array, mask: IndexArray) -> jax.Array:
     found = _t.call(compiled, wide, d, mask)
     if count == padded:
         return found
-    table_key = "cut", count
-    compiled = _reads.functions.get(table_key)
+    compiled = _reads.functions.get(("cut", count))
     if compiled is None:
         compiled = jax.jit(lambda x: lax.slice_in_dim(x, 0, count))
-        _reads.add(table_key, compiled)
+        _reads.add(("cut", count), compiled)
     return _t.call(compiled, wide, found)
 
 
@@ -178,11 +187,7 @@ def plan_mask(d: jax.Array, key: MaskKey, value: IndexArray) -> _t.Planned:
     table_key = key.plan, key.position, key.mask.ndim, counted, family
     pair = _writes.functions.get(table_key)
     if pair is None:
-        if (
-            host
-            and d.nbytes <= _t.limits.write_bytes
-            and _writes.serve_from_host(table_key, family, _t.limits.writes)
-        ):
+        if host and d.nbytes <= _t.limits.write_bytes and _writes.serve_from_host(table_key, family, _t.limits.writes):
             return *_t.write_on_host(key.parts, len(target)), (value,), False
         pair = _t.compile_pair(masked_function(key.plan, key.position, key.mask.ndim, counted=counted))
         _writes.add(table_key, pair)

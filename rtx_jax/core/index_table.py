@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "Table",
     "clear",
     "hot_array_reads",
+    "hot_array_writes",
     "hot_reads",
     "hot_writes",
     "limits",
@@ -47,7 +48,7 @@ class Limits:
     writes: int = 8
     shapes: int = 64
     """Compiled keys of one array shape and dtype, beyond which the host serves every new one."""
-    write_bytes: int = 1 << 16
+    write_bytes: int = 1 << 20
     """Largest array that the host writes: it copies all of it."""
     entries: int = 4096
     """Entries of each table; the oldest go first."""
@@ -63,8 +64,13 @@ hot_reads: dict[Hashable, Function] = {}
 hot_writes: dict[Hashable, Pair] = {}
 # (shape and dtype of the index, shape and dtype of the array): an index array on the first axis, checked before.
 hot_array_reads: dict[Hashable, tuple[Function, bool]] = {}
+# The same, and masks of whole axes beside 0-d values: the pair, whether the index is 64-bit, whether it is a mask.
+hot_array_writes: dict[Hashable, tuple[Pair, bool, bool]] = {}
 # Shardings on the default device: their arrays take interned positions as uncommitted arrays do.
 local: set[jax.sharding.Sharding] = set()
+
+_E = TypeVar("_E", Function, Pair)
+_T = TypeVar("_T")
 
 _INTERNED_STARTS = 4096
 _place = jax.jit(lambda x: x)
@@ -86,11 +92,11 @@ class _Starts(dict[int, object]):
 starts = _Starts()
 
 
-class Table:
+class Table(Generic[_E]):
     """Compiled functions of one kind (reads, or writes as pairs without and with donation)."""
 
     def __init__(self) -> None:
-        self.functions: dict[Hashable, object] = {}
+        self.functions: dict[Hashable, _E] = {}
         self.uses: dict[Hashable, int] = {}
         self.compiled: dict[Hashable, int] = {}
         _tables.append(self)
@@ -111,7 +117,7 @@ class Table:
         self.uses[key] = seen
         return True
 
-    def add(self, key: Hashable, entry: object) -> None:
+    def add(self, key: Hashable, entry: _E) -> None:
         """Keep what was compiled."""
         keep(self.functions, key, entry)
 
@@ -119,16 +125,16 @@ class Table:
         """Forget everything."""
         for entry in self.functions.values():
             for function in entry if isinstance(entry, tuple) else (entry,):
-                function.clear_cache()
+                function.clear_cache()  # type: ignore[attr-defined]
         self.functions.clear()
         self.uses.clear()
         self.compiled.clear()
 
 
-_tables: list[Table] = []
+_tables: list[Table[Function] | Table[Pair]] = []
 
 
-def keep(table: dict[Hashable, object], key: Hashable, entry: object) -> None:
+def keep(table: dict[Hashable, _T], key: Hashable, entry: _T) -> None:
     """Put an entry into a bounded table."""
     if len(table) >= limits.entries:
         table.pop(next(iter(table)), None)
@@ -139,13 +145,13 @@ def clear() -> None:
     """Forget every compiled index function, position and count of use."""
     for table in _tables:
         table.clear()
-    for hot in (hot_reads, hot_writes, hot_array_reads):
+    for hot in (hot_reads, hot_writes, hot_array_reads, hot_array_writes):
         hot.clear()
     starts.clear()
     local.clear()
 
 
-# --- where arrays are --------------------------------------------------------------------------------------------------
+# --- where arrays are ------------------------------------------------------------------------------------------------
 
 
 def is_fast(d: jax.Array) -> bool:
@@ -157,21 +163,24 @@ def is_fast(d: jax.Array) -> bool:
     sharding = d.sharding
     if sharding in local:
         return True
-    if type(sharding) is SingleDeviceSharding and jax.config.jax_default_device is None:
-        if sharding.device_set == {jax.local_devices()[0]}:
-            local.add(sharding)
-            return True
-    return False
+    if type(sharding) is not SingleDeviceSharding or jax.config.jax_default_device is not None:  # type: ignore[attr-defined]
+        return False
+    if sharding.device_set != {jax.local_devices()[0]}:
+        return False
+    local.add(sharding)
+    return True
+
+
+def platform_of(d: jax.Array) -> str:
+    """Return the platform of the array's devices."""
+    device: jax.Device = next(iter(d.sharding.device_set))
+    return str(device.platform)
 
 
 def on_host(d: jax.Array) -> bool:
     """Tell whether NumPy can look at the array without a copy."""
     sharding = d.sharding
-    return (
-        type(sharding) is SingleDeviceSharding
-        and next(iter(sharding.device_set)).platform == "cpu"
-        and d.dtype not in _d.NARROW_INT
-    )
+    return type(sharding) is SingleDeviceSharding and platform_of(d) == "cpu" and d.dtype not in _d.NARROW_INT
 
 
 def same_place(d: jax.Array, arrays: Sequence[object]) -> bool:
@@ -188,7 +197,7 @@ def on_one_device(d: jax.Array) -> bool:
 
 def applies_in_order(d: jax.Array) -> bool:
     """Tell whether the array's device applies scattered writes in order."""
-    return next(iter(d.sharding.device_set)).platform in limits.in_order
+    return platform_of(d) in limits.in_order
 
 
 def is_explicit(d: jax.Array) -> bool:
@@ -200,14 +209,18 @@ def is_explicit(d: jax.Array) -> bool:
 def as_automatic(d: jax.Array) -> jax.Array:
     """Return the same buffers on the same mesh with automatic axes."""
     sharding = d.sharding
+    assert isinstance(sharding, NamedSharding)
     mesh = Mesh(sharding.mesh.devices, sharding.mesh.axis_names)
-    return jax.device_put(d, NamedSharding(mesh, sharding.spec))
+    moved: jax.Array = jax.device_put(d, NamedSharding(mesh, sharding.spec))
+    return moved
 
 
-def as_explicit(d: jax.Array, mesh: Mesh) -> jax.Array:
-    """Return the same buffers on a mesh with explicit axes."""
+def as_explicit(d: jax.Array, source: jax.Array) -> jax.Array:
+    """Return the same buffers on the mesh of `source`, which has explicit axes."""
+    assert isinstance(source.sharding, NamedSharding)
     spec = d.sharding.spec if isinstance(d.sharding, NamedSharding) else jax.sharding.PartitionSpec()
-    return jax.device_put(d, NamedSharding(mesh, spec))
+    moved: jax.Array = jax.device_put(d, NamedSharding(source.sharding.mesh, spec))
+    return moved
 
 
 def automatic_key(key: object) -> object:
@@ -222,7 +235,8 @@ def around_explicit(write: Function) -> Function:
     """Return a write for an array on explicit axes, carried out on the same buffers with automatic ones."""
 
     def run(d: jax.Array, *operands: object) -> jax.Array:
-        return jax.device_put(write(as_automatic(d), *operands), d.sharding)
+        moved: jax.Array = jax.device_put(write(as_automatic(d), *operands), d.sharding)
+        return moved
 
     return run
 
@@ -242,7 +256,7 @@ def keep_sharding(planned: Planned) -> Planned:
     return around(plain), around(donating), operands, wide
 
 
-# --- calls -------------------------------------------------------------------------------------------------------------
+# --- calls -----------------------------------------------------------------------------------------------------------
 
 
 def call(function: Function, wide: bool, *operands: object) -> jax.Array:
@@ -278,7 +292,7 @@ def read_on_host(d: jax.Array, parts: Sequence[object]) -> jax.Array:
     host_parts = tuple(np.asarray(part) if isinstance(part, jax.Array) else part for part in parts)
     if len(host_parts) == 1 and isinstance(host_parts[0], np.ndarray):
         return place(np.take(view, host_parts[0], axis=0), d)
-    return place(view[host_parts], d)
+    return place(view[host_parts], d)  # type: ignore[index]
 
 
 def place(found: object, d: jax.Array) -> jax.Array:
@@ -301,7 +315,7 @@ def write_on_host(parts: Sequence[object], ndim: int) -> Pair:
         if host_value.ndim > ndim:
             host_value = host_value.reshape(host_value.shape[host_value.ndim - ndim :])
         with np.errstate(all="ignore"):
-            copied[host_parts] = host_value
+            copied[host_parts] = host_value  # type: ignore[index]
         return place_like(copied, d)
 
     return write, write

@@ -35,7 +35,7 @@ def cast_scalar(value: complex, dtype: _d.DType) -> np.ndarray:
             _SET, "value", got=f"{value!r} for an array of dtype {dtype}", wanted="a value of the array's kind"
         )
     try:
-        if kind is float and dtype.itemsize < 8 and not -6e4 < value < 6e4:
+        if kind is float and dtype.itemsize < 8 and not -6e4 < value < 6e4:  # type: ignore[operator]
             with np.errstate(over="ignore"):
                 return np.asarray(value, dtype)
         return np.asarray(value, dtype)

@@ -17,6 +17,7 @@ from jax.core import Tracer
 
 from .._compat import ArrayImpl, restore_x64, swap_x64
 from . import dtypes as _d
+from . import index_key as _k
 from . import index_table as _t
 from .gather import read_function
 from .handle import tracing
@@ -24,7 +25,7 @@ from .host import SCALARS
 from .index_checks import check_bounds, checks_on
 from .index_key import Key, lay_out, parse, parse_basic, slice_span
 from .index_masks import check_count, plan_mask, read_mask, split_mask, whole_mask
-from .index_table import Planned, clear, hot_array_reads, hot_reads, hot_writes, local, starts
+from .index_table import Planned, clear, hot_array_reads, hot_array_writes, hot_reads, hot_writes, local, starts
 from .index_traced import get_traced, plan_traced
 from .index_values import cast_scalar, value_operand
 from .scatter import check_value, write_function
@@ -34,10 +35,11 @@ __all__ = ["Planned", "clear", "get", "plan_set"]
 _GET, _SET = "x[key]", "x[key] = value"
 
 _WIDE = _d.WIDE
-_reads, _writes = _t.Table(), _t.Table()
+_reads: _t.Table[_t.Function] = _t.Table()
+_writes: _t.Table[_t.Pair] = _t.Table()
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def get(d: jax.Array, key: object, /) -> jax.Array:
@@ -66,7 +68,7 @@ def get(d: jax.Array, key: object, /) -> jax.Array:
         if kind is int:
             if shape:
                 size = shape[0]
-                position = key + size if key < 0 else key  # type: ignore[operator]
+                position: int = key + size if key < 0 else key  # type: ignore[operator,assignment]
                 if 0 <= position < size:
                     compiled = hot_reads.get((shape, d.dtype))
                     if compiled is not None:
@@ -103,7 +105,7 @@ def _get_any(d: jax.Array, key: object) -> jax.Array:
     if _is_traced(d, key):
         return get_traced(d, key)
     if _t.is_explicit(d):
-        return _t.as_explicit(get(_t.as_automatic(d), _t.automatic_key(key)), d.sharding.mesh)
+        return _t.as_explicit(get(_t.as_automatic(d), _t.automatic_key(key)), d)
     mask = whole_mask(key)
     if mask is not None:
         return read_mask(d, mask)
@@ -133,7 +135,7 @@ def _get_any(d: jax.Array, key: object) -> jax.Array:
 
 
 def _heat_read(
-    d: jax.Array, key: object, plan: tuple[object, ...], arrays: Sequence[object], compiled: object, checked: bool
+    d: jax.Array, key: object, plan: _k.Plan, arrays: Sequence[object], compiled: _t.Function, checked: bool
 ) -> None:
     """Let the fast paths of `get` find a compiled read."""
     if not _t.is_fast(d):
@@ -152,7 +154,7 @@ def _heat_read(
         _t.keep(hot_reads, short, compiled)
 
 
-def _short_key(plan: tuple[object, ...], shape: tuple[int, ...], dtype: np.dtype) -> tuple[object, ...] | None:
+def _short_key(plan: _k.Plan, shape: tuple[int, ...], dtype: np.dtype) -> tuple[object, ...] | None:
     """Return the key of the fast paths for one integer, or one slice of step 1, on the first axis."""
     if not plan or len(plan) != len(shape) or any(item != ":" for item in plan[1:]):
         return None
@@ -162,7 +164,7 @@ def _short_key(plan: tuple[object, ...], shape: tuple[int, ...], dtype: np.dtype
     return (first[0], shape, dtype) if isinstance(first, tuple) and first[1] == 1 else None
 
 
-# --- writing -----------------------------------------------------------------------------------------------------------
+# --- writing ---------------------------------------------------------------------------------------------------------
 
 
 def plan_set(d: jax.Array, key: object, value: object, /) -> Planned:
@@ -203,7 +205,7 @@ def plan_set(d: jax.Array, key: object, value: object, /) -> Planned:
         if kind is int:
             if shape:
                 size = shape[0]
-                position = key + size if key < 0 else key  # type: ignore[operator]
+                position: int = key + size if key < 0 else key  # type: ignore[operator,assignment]
                 if 0 <= position < size:
                     pair = hot_writes.get((shape, dtype))
                     if pair is not None:
@@ -222,6 +224,16 @@ def plan_set(d: jax.Array, key: object, value: object, /) -> Planned:
                 if pair is not None:
                     operands = (operand, *[starts[position] for position in parsed[1]])
                     return pair[0], pair[operand is not d], operands, wide
+        elif kind is ArrayImpl:
+            # Masks are here for 0-d values only; values with axes may have to be counted.
+            entry = hot_array_writes.get((key.shape, key.dtype, shape, dtype))  # type: ignore[attr-defined]
+            if entry is not None:
+                pair, wide_key, is_mask = entry
+                if operand.ndim == 0 if is_mask else checks_on(d):  # type: ignore[attr-defined]
+                    if not is_mask:
+                        check_bounds(key, shape[0], 0, _SET)  # type: ignore[arg-type]
+                    donating = pair[operand is not d and key is not d]
+                    return pair[0], donating, (operand, key), wide or wide_key
         return _plan_any(d, key, operand)
     return _plan_any(d, key, value)
 
@@ -238,6 +250,9 @@ def _plan_any(d: jax.Array, key: object, value: object) -> Planned:
     if masked is not None:
         check_count(masked, operand, _SET)
         planned = plan_mask(d, masked, operand)
+        if operand.ndim == 0 and key is masked.mask and type(key) is ArrayImpl and _t.is_fast(d):
+            if len(planned[2]) == 2:  # compiled: the value and the mask
+                _t.keep(hot_array_writes, (key.shape, key.dtype, d.shape, d.dtype), (planned[:2], False, True))
     else:
         planned = _plan_key(d, key, operand)
     if any(part is d for part in planned[2]):
@@ -267,16 +282,31 @@ def _plan_key(d: jax.Array, key: object, operand: jax.Array | np.ndarray) -> Pla
         write = write_function(plan, len(arrays), checked, ordered)
         pair = _t.compile_pair(write)
         _writes.add(table_key, pair)
-        if not arrays and not ("t" in plan or "f" in plan) and _t.is_fast(d):
-            _t.keep(hot_writes, (plan, *family), pair)
-            short = _short_key(plan, *family)
-            if short is not None:
-                _t.keep(hot_writes, short, pair)
+        _heat_write(d, key, plan, arrays, pair, checked)
     wide = any(array.dtype in _WIDE for array in (d, operand, *arrays)) or max(d.shape, default=0) >= 2**31
     return *pair, (operand, *_t.start_operands(d, parsed.starts), *_index_operands(d, parsed, checked)), wide
 
 
-# --- index arrays ------------------------------------------------------------------------------------------------------
+def _heat_write(
+    d: jax.Array, key: object, plan: _k.Plan, arrays: Sequence[object], pair: _t.Pair, checked: bool
+) -> None:
+    """Let the fast paths of `plan_set` find a compiled write."""
+    if not _t.is_fast(d):
+        return
+    family = d.shape, d.dtype
+    if arrays:
+        if type(key) is ArrayImpl and key.ndim and checked:
+            _t.keep(hot_array_writes, (key.shape, key.dtype, *family), (pair, key.dtype in _WIDE, False))
+        return
+    if "t" in plan or "f" in plan:
+        return
+    _t.keep(hot_writes, (plan, *family), pair)
+    short = _short_key(plan, *family)
+    if short is not None:
+        _t.keep(hot_writes, short, pair)
+
+
+# --- index arrays ----------------------------------------------------------------------------------------------------
 
 
 def check_arrays(d: jax.Array, parsed: Key, operation: str) -> bool:
@@ -301,9 +331,7 @@ def _describe(arrays: Sequence[jax.Array | np.ndarray]) -> tuple[tuple[object, .
 def _index_operands(d: jax.Array, parsed: Key, checked: bool) -> list[object]:
     """Return the index arrays as operands; the host's are copied, as JAX reads them after the call returns."""
     narrow = _d.int32 if checked and max(d.shape, default=0) < 2**31 else None
-    return [
-        np.array(array, narrow, order="C") if isinstance(array, np.ndarray) else array for array in parsed.arrays
-    ]
+    return [np.array(array, narrow, order="C") if isinstance(array, np.ndarray) else array for array in parsed.arrays]
 
 
 def _is_traced(d: jax.Array, key: object, value: object = None) -> bool:

@@ -68,9 +68,7 @@ def fit_value(value: jax.Array, target: tuple[int, ...], dtype: _d.DType, *, str
         return value
     offset = len(target) - len(trimmed)
     kept = [i for i, n in enumerate(trimmed) if n == target[offset + i]]
-    return lax.broadcast_in_dim(
-        lax.reshape(value, tuple(trimmed[i] for i in kept)), target, [offset + i for i in kept]
-    )
+    return lax.broadcast_in_dim(lax.reshape(value, tuple(trimmed[i] for i in kept)), target, [offset + i for i in kept])
 
 
 def write_window(x: jax.Array, value: jax.Array, plan: Plan, starts: Sequence[jax.Array]) -> jax.Array:
@@ -81,17 +79,16 @@ def write_window(x: jax.Array, value: jax.Array, plan: Plan, starts: Sequence[ja
         value = lax.rev(value, reverse)
     if any(stride > 1 for stride in strides):
         # Between the written positions the window keeps what it had.
-        old = lax.dynamic_slice(x, begins, spans, allow_negative_indices=False)  # type: ignore[arg-type]
+        old = lax.dynamic_slice(x, begins, spans, allow_negative_indices=False)
         spread = lax.pad(value, np.zeros((), x.dtype), [(0, 0, stride - 1) for stride in strides])
-        written: jax.Array | None = None
+        written = lax.full(spans, True)
         for axis, stride in enumerate(strides):
             if stride > 1:
-                hit = lax.broadcasted_iota(np.dtype(np.int32), spans, axis) % np.int32(stride) == 0
-                written = hit if written is None else written & hit
+                written &= lax.broadcasted_iota(np.dtype(np.int32), spans, axis) % np.int32(stride) == 0
         value = lax.select(written, spread, old)
     if tuple(spans) == x.shape:
         return value
-    return lax.dynamic_update_slice(x, value, begins, allow_negative_indices=False)  # type: ignore[arg-type]
+    return lax.dynamic_update_slice(x, value, begins, allow_negative_indices=False)
 
 
 def write_function(plan: Plan, arrays: int, checked: bool, ordered: bool) -> Callable[..., jax.Array]:
@@ -209,9 +206,7 @@ def masked_function(plan: Plan, position: int, rank: int, *, counted: bool) -> C
             value = lax.reshape(taken, (*taken.shape[:position], *mask.shape, *taken.shape[position + 1 :]))
         else:
             value = fit_value(value, (*before, 1, *after), x.dtype, stretch=False)
-            value = lax.reshape(
-                value, (*value.shape[:position], *(1,) * rank, *value.shape[position + 1 :])
-            )
+            value = lax.reshape(value, (*value.shape[:position], *(1,) * rank, *value.shape[position + 1 :]))
         part = lax.select(wide, jnp.broadcast_to(value, part.shape), part)
         return part if whole else write_window(x, part, plan, cuts)
 
