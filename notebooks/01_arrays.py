@@ -64,7 +64,7 @@ x[0, 1:3] = 5.0
 x[:, -1] += 1.0
 x[x == 0] = -1.0
 print(x)
-print(same is x, x.dtype, type(x.jax).__name__)
+print(same is x, x.dtype, isinstance(x.jax, jax.Array))
 
 # %% [markdown]
 # What was read is independent of where it came from, and a view that NumPy took earlier keeps its values:
@@ -213,7 +213,8 @@ right.invert_yaxis()
 right.set_xlabel("milliseconds, logarithmic")
 right.set_title("Time of each step", loc="left")
 left.set_xticks(places, list(on_numpy))
-left.legend()
+left.set_ylim(0, 1.2)
+left.legend(ncols=2, loc="upper left")
 right.legend()
 plt.show()
 
