@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from typing import NoReturn, TypeAlias
 
@@ -101,12 +102,13 @@ def translate(operation: str, error: Exception) -> Exception:
             remedy="Use the result of that call, or do not list the argument in donate_argnums.",
         )
     if "incompatible devices" in text:
+        devices = _devices_in(text)
         return DeviceMismatch(
             operation,
-            got=text.split("\n")[0],
+            got=f"operands on {' and '.join(devices)}" if devices else text.split("\n")[0],
             wanted="operands committed to one device",
             remedy="Move one of them with to_device.",
-            devices=text,
+            devices=devices,
         )
     if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or isinstance(error, MemoryError):
         return OutOfMemory(operation, got=text.split("\n")[0], remedy="Free Arrays or use smaller pieces.")
@@ -119,6 +121,16 @@ def translate(operation: str, error: Exception) -> Exception:
     if isinstance(error, jax.errors.JaxRuntimeError):
         return Xla(operation, got=text, code=text.split(":")[0])
     return error
+
+
+def _devices_in(text: str) -> tuple[str, ...]:
+    """Return the names of the devices in JAX's message, which gives ids and a platform, in order and once each."""
+    found: dict[str, None] = {}
+    for ids, platform in re.findall(r"device ids \[([\d, ]+)\] on platform (\w+)", text):
+        names = {str(device.id): str(device) for device in jax.devices(platform.lower())}
+        for number in ids.split(","):
+            found[names.get(number.strip(), f"{platform.lower()}:{number.strip()}")] = None
+    return tuple(found)
 
 
 class InPlace:
