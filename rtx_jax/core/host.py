@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from .._compat import ArrayImpl, restore_x64, swap_x64, trace_is_clean
+from .._compat import ArrayImpl, place_default, restore_x64, swap_x64, trace_is_clean
 from ..errors import ScalarOverflow, UnsupportedDType
 from .dtypes import INEXACT, INTEGRAL, WIDE, default_complex, default_float, default_int
 from .handle import Handle, data_of, tracing
@@ -18,13 +18,11 @@ from .promotion import operand_dtype
 __all__ = ["SCALARS", "clear_scalars", "lift", "place", "scalar_operand"]
 
 _MAX_SCALARS = 4096
-# From this size on a private copy is handed to the device instead of being passed as an operand (zero copy on CPU).
-_PLACE_BYTES = 1 << 20
 
 SCALARS = frozenset((bool, int, float, complex))
 
 _scalars: dict[tuple[object, ...], tuple[jax.Array, bool]] = {}
-_place = jax.jit(lambda x: x)
+_staged = jax.jit(lambda x: x, inline=True)
 
 
 def scalar_operand(value: complex, dtype: np.dtype) -> tuple[jax.Array, bool]:
@@ -43,13 +41,7 @@ def scalar_operand(value: complex, dtype: np.dtype) -> tuple[jax.Array, bool]:
         return found
     target = operand_dtype(value, dtype)
     wide = target in WIDE
-    host = np.asarray(value, target)
-    previous = swap_x64(True) if wide else None
-    try:
-        array = _place(host)
-    finally:
-        if wide:
-            restore_x64(previous)
+    array = place(np.asarray(value, target))
     if type(array) is ArrayImpl and value == value and trace_is_clean():
         if len(_scalars) >= _MAX_SCALARS:
             del _scalars[next(iter(_scalars))]
@@ -110,9 +102,9 @@ def place(host: np.ndarray) -> jax.Array:
     wide = host.dtype in WIDE
     previous = swap_x64(True) if wide else None
     try:
-        if host.nbytes >= _PLACE_BYTES and trace_is_clean():
-            return jax.device_put(host)
-        placed: jax.Array = _place(host)
+        if trace_is_clean():
+            return place_default(host)
+        placed: jax.Array = _staged(host)
         return placed
     finally:
         if wide:

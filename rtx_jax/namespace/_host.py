@@ -20,7 +20,17 @@ from ..core.dtypes import COMPLEX, INTEGRAL, KIND, WIDE, DType, bool_
 from ..core.promotion import integer_range
 from ..errors import DTypeMismatch, InvalidArgument, RtxError, ScalarOverflow, UnsupportedDType
 
-__all__ = ["check_dtype", "host_cast", "host_scalar", "make", "number", "out_of_range", "put", "scalar_key"]
+__all__ = [
+    "check_dtype",
+    "host_cast",
+    "host_scalar",
+    "make",
+    "make_constant",
+    "number",
+    "out_of_range",
+    "put",
+    "scalar_key",
+]
 
 
 def scalar_key(value: complex) -> tuple[type, object]:
@@ -134,6 +144,23 @@ def put(host: np.ndarray, placement: Placement | None, operation: str) -> jax.Ar
     if placement is None:
         return place(host)
     return place_on(host, placement, operation)  # type: ignore[arg-type]
+
+
+def make_constant(
+    op: Op,
+    operands: Sequence[np.ndarray],
+    static: Hashable,
+    placement: Placement | None,
+    on_host: Callable[[], np.ndarray],
+    nbytes: int,
+) -> jax.Array:
+    """Run an operation that creates an array, or let the host write a small one, which needs no compiled call."""
+    if nbytes > _SMALL_BYTES or isinstance(placement, Sharding) or not trace_is_clean():
+        return make(op, operands, static, placement)
+    return put(on_host(), placement, op.name)
+
+
+_SMALL_BYTES = 4096
 
 
 @functools.lru_cache(maxsize=256)

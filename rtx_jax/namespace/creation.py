@@ -41,7 +41,7 @@ from ..core.promotion import integer_range
 from ..errors import DTypeMismatch, InvalidArgument, UnsupportedDType
 from ..raw import creation as raw
 from ._conversion import convert, scalar_default
-from ._host import host_scalar, make, number, out_of_range, scalar_key
+from ._host import host_scalar, make, make_constant, number, out_of_range, scalar_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,14 @@ def _constants(value: int, shape: tuple[int, ...], dtype: DType, placement: Plac
     # A constant made while jax.default_device is set is not the one that is made otherwise.
     return interned(
         (value, shape, dtype, placement, _settings.jax_default_device),  # type: ignore[attr-defined]
-        lambda: make(_constant, (), static, placement),
+        lambda: make_constant(
+            _constant,
+            (),
+            static,
+            placement,
+            lambda: np.full(shape, value, dtype),
+            math.prod(shape) * dtype.itemsize,
+        ),
     )
 
 
@@ -335,7 +342,14 @@ def eye(
     static = (*shape, diagonal, found)
     return interned(
         ("eye", *static, placement, _settings.jax_default_device),  # type: ignore[attr-defined]
-        lambda: make(_eye, (), static, placement),
+        lambda: make_constant(
+            _eye,
+            (),
+            static,
+            placement,
+            lambda: np.eye(*shape, diagonal, dtype=np.bool_).astype(found),
+            math.prod(shape) * found.itemsize,
+        ),
     )
 
 
@@ -414,7 +428,12 @@ _SCALARS = frozenset((bool, int, float, complex))
 
 def _full(shape: tuple[int, ...], value: Scalar, dtype: DType, placement: Placement | None, operation: str) -> Array:
     key = ("full", shape, *scalar_key(value), dtype, placement, _settings.jax_default_device)  # type: ignore[attr-defined]
-    return interned(key, lambda: make(_fill, [host_scalar(value, dtype, operation, "fill_value")], shape, placement))
+    return interned(key, lambda: _make_full(shape, host_scalar(value, dtype, operation, "fill_value"), placement))
+
+
+def _make_full(shape: tuple[int, ...], value: np.ndarray, placement: Placement | None) -> jax.Array:
+    nbytes = math.prod(shape) * value.itemsize
+    return make_constant(_fill, [value], shape, placement, lambda: np.full(shape, value, value.dtype), nbytes)
 
 
 def _full_of_array(
