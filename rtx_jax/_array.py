@@ -6,11 +6,14 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
 import jax
 import numpy as np
+from jax import Array as JaxArray
+from jax import Device
 from jax.core import Tracer
+from jax.sharding import Sharding
 
 from . import _config, _interop
 from ._at import At
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     Scalar: TypeAlias = "bool | int | float | complex"
     ArrayOperand: TypeAlias = "Array | jax.Array | np.ndarray"
     Operand: TypeAlias = "ArrayOperand | Scalar"
+
+_A = TypeVar("_A", bound="Array")
 
 __all__ = ["Array", "binary", "call1", "call2", "calln", "interned", "lift", "unary", "wrap", "wrap_shared"]
 
@@ -136,12 +141,12 @@ class Array(Handle):
         return self.size * self.dtype.itemsize
 
     @property
-    def device(self) -> jax.Device | jax.sharding.Sharding | None:
+    def device(self) -> Device | Sharding | None:
         """The device that holds the elements, the sharding over several devices, or None while tracing."""
         return _devices.device_of(data_of(self))
 
     @property
-    def sharding(self) -> jax.sharding.Sharding:
+    def sharding(self) -> Sharding:
         """How the elements are spread over devices."""
         return data_of(self).sharding
 
@@ -194,7 +199,7 @@ class Array(Handle):
         return sys.modules[__package__]
 
     def to_device(
-        self, device: jax.Device | jax.sharding.Sharding | str, /, *, stream: int | object | None = None
+        self, device: Device | Sharding | str, /, *, stream: int | object | None = None
     ) -> Array:
         """Return the Array on another device.
 
@@ -226,7 +231,7 @@ class Array(Handle):
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> types.CapsuleType if sys.version_info >= (3, 13) else object:
+    ) -> object:
         """Export the buffer as a DLPack capsule; see `rtx_jax.from_dlpack`."""
         return _interop.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
@@ -255,7 +260,7 @@ class Array(Handle):
             )
         return np.asarray(data)
 
-    def _scalar(self, operation: str) -> object:
+    def _scalar(self, operation: str) -> bool | int | float | complex:
         if self.size != 1:
             raise InvalidArgument(
                 operation,
@@ -266,26 +271,30 @@ class Array(Handle):
                 arg="x",
                 reason="not one element",
             )
-        return self._value(operation).item()
+        value: bool | int | float | complex = self._value(operation).item()
+        return value
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))
 
     def __int__(self) -> int:
-        return int(_real(self, "int"))  # type: ignore[call-overload]
+        value: int | float = _real(self, "int")
+        return int(value)
 
     def __float__(self) -> float:
-        return float(_real(self, "float"))  # type: ignore[arg-type]
+        value: int | float = _real(self, "float")
+        return float(value)
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("complex"))  # type: ignore[arg-type]
+        return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
             raise DTypeMismatch("index", "x", got=f"dtype {self.dtype}", wanted="an integer dtype")
         if self.ndim:
             raise InvalidDimension("index", "x", got=f"{self.ndim} axes", wanted="0 axes", dim=self.ndim, ndim=0)
-        return int(self._value("index"))
+        value: int = self._value("index").item()
+        return value
 
     def __format__(self, spec: str) -> str:
         if not spec:
@@ -300,7 +309,7 @@ class Array(Handle):
         InvalidArgument
             If there is not exactly one.
         """
-        return self._scalar("item")  # type: ignore[return-value]
+        return self._scalar("item")
 
     def tolist(self) -> object:
         """Return the values as nested lists of Python scalars."""
@@ -351,7 +360,7 @@ class Array(Handle):
     def __getitem__(self, key: Key, /) -> Array:
         return _getitem(self, key)
 
-    def __setitem__(self, key: Key, value: Array | jax.Array | np.ndarray | Scalar, /) -> None:
+    def __setitem__(self, key: Key, value: Array | JaxArray | np.ndarray | Scalar, /) -> None:
         if _getrefcount(self) <= TEMPORARY:
             warn_if_chained(sys._getframe(1))
         _setitem(self, key, value)
@@ -564,7 +573,7 @@ def _setitem(x: Array, key: object, value: object) -> None:
         raise_translated("x[key] = value", error)
 
 
-def _in_place(x: Array, other: object, op: InPlace) -> Array:
+def _in_place(x: _A, other: object, op: InPlace) -> _A:
     dtype = x.dtype
     if isinstance(other, Handle):
         operand = data_of(other)
@@ -599,12 +608,14 @@ _copy = jax.jit(lambda x: x)
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _real(x: Array, operation: str) -> object:
+def _real(x: Array, operation: str) -> int | float:
     if x.dtype.kind == "c":
         raise DTypeMismatch(
             operation, "x", got=f"dtype {x.dtype}", wanted="a real dtype", remedy="Take rtx_jax.real first."
         )
-    return x._scalar(operation)
+    value = x._scalar(operation)
+    assert not isinstance(value, complex)
+    return value
 
 
 def _unpickle(value: np.ndarray) -> Array:
@@ -621,7 +632,7 @@ def _flatten(x: Array) -> tuple[tuple[jax.Array], None]:
 def _unflatten(_: None, children: tuple[object, ...]) -> Array:
     # JAX also builds trees of placeholders (None, shapes, sentinels), so nothing is checked here.
     handle = object.__new__(Array)
-    handle._data = data = children[0]  # type: ignore[assignment]
+    handle._data = data = children[0]
     handle._owned = False
     if isinstance(data, Tracer):
         tracing.tracer_seen()

@@ -9,13 +9,14 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import numpy as np
 from jax._src import config as _jax_config
 from jax._src import core as _jax_core
 from jax._src.array import ArrayImpl
-from jax._src.lib import xla_client as _xla_client
+from jax._src.lib import xla_client as _xla_client  # type: ignore[attr-defined]
 
 __all__ = [
     "JAX_VERSION",
@@ -45,7 +46,7 @@ restore_x64 = _jax_config.enable_x64.set_local
 
 # `jax.extend.core` has these names too, but importing `jax.extend` takes as long as all of this package.
 # JAX 0.12 made one class of the two.
-_ClosedJaxpr = getattr(_jax_core, "ClosedJaxpr", _jax_core.Jaxpr)
+_ClosedJaxpr: Any = getattr(_jax_core, "ClosedJaxpr", _jax_core.Jaxpr)
 
 trace_is_clean = _jax_core.trace_state_clean
 # All of JAX's settings that a trace depends on, x64 and named axes among them; hashable.
@@ -83,9 +84,10 @@ def place_default(host: np.ndarray) -> jax.Array:
     """
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
     if device is not None:
-        return jax.device_put(host)
+        placed: jax.Array = jax.device_put(host)
+        return placed
     sharding, devices = _default_placement()
-    placed: jax.Array = _xla_client.batched_device_put(
+    placed = _xla_client.batched_device_put(
         jax.core.ShapedArray(host.shape, host.dtype), sharding, [host], devices, False, enable_x64=True
     )
     return placed
@@ -119,7 +121,7 @@ def has_gil() -> bool:
 _hidden_p = _jax_core.Primitive("rtx_jax_hidden")
 
 
-@_hidden_p.def_abstract_eval
+@_hidden_p.def_abstract_eval  # type: ignore[untyped-decorator]
 def _hidden_aval(*, aval: object, index: int) -> object:
     del index
     return aval
@@ -146,7 +148,7 @@ def hidden_operand(trace: object, aval: object, index: int) -> jax.Array:
 
 
 def split_hidden(
-    closed: _ClosedJaxpr,
+    closed: Any,
 ) -> tuple[Callable[..., list[jax.Array]], list[int], bool, bool]:
     """Turn the hidden operands of a traced function into trailing inputs.
 

@@ -27,6 +27,7 @@ __all__ = [
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 PRECISIONS = ("highest", "high", "default")
+_UNSET = object()
 
 
 def _flag(name: str, text: str) -> bool | None:
@@ -67,10 +68,9 @@ class Setting:
 
     def get(self) -> object:
         """Return the value in this context."""
-        try:
-            return self._local.get()
-        except LookupError:
-            pass
+        value = self._local.get(_UNSET)  # a default costs a tenth of a LookupError
+        if value is not _UNSET:
+            return value
         if not self._known:
             text = os.environ.get(self.variable)
             self._global = self.default if text is None else self.parse(self.variable, text)

@@ -100,8 +100,8 @@ class RtxError(Exception):
         )
 
 
-def _rebuild(cls: type[RtxError], args: tuple[str, ...], fields: dict[str, object]) -> RtxError:
-    return cls(*args, **fields)
+def _rebuild(cls: type[RtxError], args: tuple[object, ...], fields: dict[str, object]) -> RtxError:
+    return cls(*args, **fields)  # type: ignore[arg-type]
 
 
 class BackendError(RtxError):

@@ -240,7 +240,9 @@ def test_repr_of_a_traced_array():
     assert seen == ["Array(shape=(3,), dtype=float64, traced)"]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, np.complex128, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.int64, np.bool_, np.complex128, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+)
 @pytest.mark.parametrize("form", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy, xp.Array.copy])
 def test_copies(form, dtype):
     x = xp.asarray(np.asarray([[0, 1], [1, 0]]).astype(dtype))

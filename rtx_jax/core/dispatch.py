@@ -40,7 +40,7 @@ class Door(Generic[_H]):
     def __init__(self, cls: type[_H]) -> None:
         self.cls = cls
         self._interned: dict[Hashable, jax.Array] = {}
-        _doors.append(self)
+        _interned_tables.append(self._interned)
 
     # -- wrapping
 
@@ -82,7 +82,7 @@ class Door(Generic[_H]):
             # NumPy's float64 and complex128 scalars are Python floats and complex numbers too.
             if not isinstance(operand, builtins.bool | int | float | complex):
                 arrays[i] = array = lift(operand, None, op.name, f"x{i + 1}" if len(operands) > 1 else "x")
-                if isinstance(array, Tracer) and array.aval.weak_type:
+                if isinstance(array, Tracer) and array.aval.weak_type:  # type: ignore[attr-defined]
                     weak.append(i)  # a Python number that became an operand of a traced function
                 elif partner is None:
                     partner = array.dtype
@@ -336,7 +336,7 @@ class Door(Generic[_H]):
         return handle
 
 
-_doors: list[Door[Handle]] = []
+_interned_tables: list[dict[Hashable, jax.Array]] = []
 
 
 def _plain_scalar(value: object) -> complex:
@@ -359,8 +359,8 @@ def clear_caches() -> None:
         for jitted, _ in op.cache.values():
             jitted.clear_cache()  # type: ignore[attr-defined]
     clear_scalars()
-    for door in _doors:
-        door._interned.clear()
+    for table in _interned_tables:
+        table.clear()
 
 
 def _watch_nans() -> None:

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 from jax.core import Tracer
@@ -69,7 +69,7 @@ class Handle:
 
     __slots__ = ("__weakref__", "_data", "_owned")
 
-    _data: jax.Array
+    _data: Any  # a jax.Array, or PENDING for the moment of an update
     _owned: object
 
 
@@ -147,8 +147,8 @@ tracing = Tracing()
 
 def data_of(handle: Handle) -> jax.Array:
     """Return the array of a handle in any mode: waits for a running update, captures under a transform."""
-    data = handle._data
-    if data is PENDING:
+    data: jax.Array = handle._data
+    if data is PENDING:  # type: ignore[comparison-overlap]
         data = _wait(handle)
     if tracing.active:
         scopes = tracing.scopes
@@ -163,7 +163,8 @@ def _wait(handle: Handle) -> jax.Array:
         if time.monotonic() > deadline:
             raise Internal("read", "x", got="an Array whose update did not end", remedy="Report this, please.")
         time.sleep(0)
-    return data
+    arrived: jax.Array = data
+    return arrived
 
 
 def share(handle: Handle) -> jax.Array:
@@ -215,13 +216,13 @@ def _store(handle: Handle, data: jax.Array) -> None:
 
 def _references(handle: Handle) -> int:
     data = handle._data
-    handle._data = PENDING  # type: ignore[assignment]
+    handle._data = PENDING
     return sys.getrefcount(data)
 
 
 def _calibrate() -> int:
     probe = Handle()
-    probe._data = object()  # type: ignore[assignment]
+    probe._data = object()
     return _references(probe)
 
 
@@ -270,7 +271,7 @@ def update(
     previous = swap_x64(True) if wide else None
     try:
         if handle._owned is True and _GIL:
-            handle._data = PENDING  # type: ignore[assignment]
+            handle._data = PENDING
             try:
                 if _getrefcount(data) <= _ALONE and _config.donation():
                     result = donating(data, *operands)

@@ -161,7 +161,7 @@ def scalar_dtype(value: object, dtype: DType, device: object = None, /) -> DType
         return _d.as_dtype(value.dtype, "result_type", "")
     for base in (bool, int, float, complex):  # subclasses of Python's numbers, such as IntEnum
         if isinstance(value, base):
-            return scalar_dtype(base(value), dtype, device)
+            return scalar_dtype(base(value), dtype, device)  # type: ignore[arg-type]
     raise UnsupportedDType(
         "result_type", "", got=repr(value), wanted="an array or a Python scalar", dtype=kind, op="result_type"
     )

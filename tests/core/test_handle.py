@@ -123,7 +123,9 @@ def test_large_host_memory_is_copied_before_the_call_returns():
     assert float(xp.max(z)) == 2
 
 
-@pytest.mark.parametrize("make", [lambda: xp.zeros(8), lambda: xp.ones((2, 2)), lambda: xp.eye(3), lambda: xp.arange(5)])
+@pytest.mark.parametrize(
+    "make", [lambda: xp.zeros(8), lambda: xp.ones((2, 2)), lambda: xp.eye(3), lambda: xp.arange(5)]
+)
 def test_constants_stay_constant(make):
     value = np.asarray(make()).copy()
     x = make()
@@ -230,7 +232,9 @@ def test_handles_and_buffers_are_freed():
     assert ref() is None
 
 
-@pytest.mark.parametrize("read", [lambda x: x + 1, lambda x: np.asarray(x), lambda x: x[0]], ids=["add", "numpy", "item"])
+@pytest.mark.parametrize(
+    "read", [lambda x: x + 1, lambda x: np.asarray(x), lambda x: x[0]], ids=["add", "numpy", "item"]
+)
 def test_one_writer_and_readers(read):
     """Plain JAX fails here in most runs, and can hang: a buffer is donated while another thread uses it."""
     x = owned(1000)
