@@ -19,7 +19,8 @@ _cast = Op("astype", lambda x, *, dtype: cast(x, dtype), ("dtype",))
 def place_of(x: object, /) -> jax.Array | None:
     """Return the raw array of an operand, which tells the device whose defaults apply; None for host input."""
     if type(x) is Array:
-        return x._data
+        data: jax.Array = x._data
+        return data
     return x if isinstance(x, jax.Array) else None
 
 

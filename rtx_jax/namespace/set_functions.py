@@ -194,6 +194,7 @@ def _first_of_each(ordered: np.ndarray) -> np.ndarray:
 
 
 def _unique_on_device(x: Array, dtype: np.dtype) -> tuple[Array, Array, Array, Array]:
-    number, values, indices, inverse, counts = calln(_unique_padded, (x,), dtype)  # type: ignore[misc]
+    parts: tuple[Array, ...] = calln(_unique_padded, (x,), dtype)  # type: ignore[assignment]
+    number, values, indices, inverse, counts = parts
     n = int(number)
     return values[:n], indices[:n], inverse, counts[:n]

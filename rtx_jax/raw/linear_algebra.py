@@ -160,7 +160,8 @@ def diagonal(x: jax.Array, *, offset: int) -> jax.Array:
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     if not length:
         return lax.full((*x.shape[:-2], 0), 0, x.dtype)
-    return jnp.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+    found: jax.Array = jnp.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+    return found
 
 
 def trace(x: jax.Array, *, offset: int, dtype: np.dtype | None) -> jax.Array:
