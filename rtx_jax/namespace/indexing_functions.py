@@ -12,7 +12,7 @@ from .._compat import ArrayImpl
 from ..core.axes import as_int
 from ..core.dispatch import Op
 from ..core.dtypes import INTEGRAL
-from ..core.index_checks import check_bounds, checks_on
+from ..core.index_checks import check_bounds, checks_on, known_in_bounds
 from ..raw import indexing_functions as raw
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["take", "take_along_axis"]
 
-_take = Op("take", raw.take, ("axis",))
-_take_along_axis = Op("take_along_axis", raw.take_along_axis, ("axis",))
+_take = Op("take", raw.take, ("axis", "checked"))
+_take_along_axis = Op("take_along_axis", raw.take_along_axis, ("axis", "checked"))
 
 
 def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
@@ -52,8 +52,7 @@ def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Arr
         There is no such axis, or none is given and `x` has several.
     """
     found = axis if type(axis) is int or axis is None else as_int(axis, "take", "axis")
-    _check(x, indices, 0 if found is None else found, "take")
-    return call2(_take, x, indices, found)
+    return call2(_take, x, indices, (found, _checked(x, indices, 0 if found is None else found, "take")))
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> Array:
@@ -85,19 +84,28 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> A
         The other axes do not broadcast.
     """
     found = axis if type(axis) is int else as_int(axis, "take_along_axis", "axis")
-    _check(x, indices, found, "take_along_axis")
-    return call2(_take_along_axis, x, indices, found)
+    return call2(_take_along_axis, x, indices, (found, _checked(x, indices, found, "take_along_axis")))
 
 
-def _check(x: object, indices: object, axis: int, operation: str) -> None:
-    """Check the bounds of indices whose values can be read; what is wrong otherwise, the operation itself says."""
-    d, i = getattr(x, "_data", None), getattr(indices, "_data", None)
+def _checked(x: object, indices: object, axis: int, operation: str) -> bool:
+    """Check the bounds of indices whose values can be read, and tell whether they are in range for sure.
+
+    What is wrong otherwise, the operation itself says.
+    """
+    d = x._data if type(x) is Array else None
+    i = indices._data if type(indices) is Array else None
+    if type(d) is ArrayImpl and type(i) is ArrayImpl:
+        shape = d.shape
+        if axis < len(shape) and axis >= -len(shape) and known_in_bounds(i, shape[axis]):
+            return i.dtype in INTEGRAL
     if type(i) is not ArrayImpl:
         i = lift(indices, None, operation, "indices")
     if type(d) is not ArrayImpl:
         d = lift(x, None, operation)
     if type(i) is not ArrayImpl or i.dtype not in INTEGRAL:
-        return
+        return False
     ndim = d.ndim
-    if -ndim <= axis < ndim and checks_on(d):
-        check_bounds(i, d.shape[axis], axis, operation)
+    if not (-ndim <= axis < ndim and checks_on(d)):
+        return False
+    check_bounds(i, d.shape[axis], axis, operation)
+    return True

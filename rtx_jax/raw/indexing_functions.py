@@ -18,8 +18,8 @@ from ..errors import BroadcastError, InvalidDimension, UnsupportedDType
 __all__ = ["take", "take_along_axis"]
 
 
-def _resolved(indices: jax.Array, size: int, operation: str) -> jax.Array:
-    """Return indices counted from the front; those out of range become `size`."""
+def _resolved(indices: jax.Array, size: int, checked: bool, operation: str) -> jax.Array:
+    """Return indices counted from the front; those out of range stay out of range."""
     if indices.dtype not in INTEGRAL:
         raise UnsupportedDType(
             operation,
@@ -29,13 +29,14 @@ def _resolved(indices: jax.Array, size: int, operation: str) -> jax.Array:
             dtype=indices.dtype,
             op=operation,
         )
-    place = resolve(indices, size, False)
-    # jnp.take counts negative indices from the end, and would do so a second time.
-    return lax.select(place < 0, lax.full_like(place, size), place)
+    return resolve(indices, size, checked)
 
 
-def take(x: jax.Array, indices: jax.Array, *, axis: int | None) -> jax.Array:
-    """Elements of `x` at `indices` along an axis; the axes of `indices` take its place."""
+def take(x: jax.Array, indices: jax.Array, *, axis: int | None, checked: bool) -> jax.Array:
+    """Elements of `x` at `indices` along an axis; the axes of `indices` take its place.
+
+    `checked` says that every index is known to be in range.
+    """
     if axis is None:
         if x.ndim != 1:
             raise InvalidDimension(
@@ -44,14 +45,27 @@ def take(x: jax.Array, indices: jax.Array, *, axis: int | None) -> jax.Array:
         axis = 0
     dimension = normalize_axis(axis, x.ndim, "take")
     size = x.shape[dimension]
-    place = _resolved(indices, size, "take")
+    place = _resolved(indices, size, checked, "take")
     fill = missing_value(x.dtype)
     if size == 0:
         return lax.full((*x.shape[:dimension], *indices.shape, *x.shape[dimension + 1 :]), fill, x.dtype)
-    return jnp.take(x, place, axis=dimension, mode="fill", fill_value=fill)
+    last = dimension + indices.ndim
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(*range(dimension), *range(last, x.ndim + indices.ndim - 1)),
+        collapsed_slice_dims=(dimension,),
+        start_index_map=(dimension,),
+    )
+    return lax.gather(
+        x,
+        lax.expand_dims(place, (indices.ndim,)),
+        numbers,
+        slice_sizes=tuple(1 if n == dimension else length for n, length in enumerate(x.shape)),
+        mode="promise_in_bounds" if checked else "fill",
+        fill_value=fill,
+    )
 
 
-def take_along_axis(x: jax.Array, indices: jax.Array, *, axis: int) -> jax.Array:
+def take_along_axis(x: jax.Array, indices: jax.Array, *, axis: int, checked: bool) -> jax.Array:
     """Elements of `x` at one index for each line along an axis; the other axes broadcast."""
     if indices.ndim != x.ndim:
         raise InvalidDimension(
@@ -64,7 +78,7 @@ def take_along_axis(x: jax.Array, indices: jax.Array, *, axis: int) -> jax.Array
         )
     dimension = normalize_axis(axis, x.ndim, "take_along_axis")
     size = x.shape[dimension]
-    place = _resolved(indices, size, "take_along_axis")
+    place = _resolved(indices, size, checked, "take_along_axis")
     for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
         if i != dimension and a != b and 1 not in (a, b):
             raise BroadcastError(
@@ -80,4 +94,8 @@ def take_along_axis(x: jax.Array, indices: jax.Array, *, axis: int) -> jax.Array
         pairs = zip(x.shape, indices.shape, strict=True)
         shape = tuple(b if a == 1 or i == dimension else a for i, (a, b) in enumerate(pairs))
         return lax.full(shape, fill, x.dtype)
-    return jnp.take_along_axis(x, place, axis=dimension, mode="fill", fill_value=fill)
+    mode = "promise_in_bounds" if checked else "fill"
+    if not checked:
+        # jnp counts negative indices from the end, and would do so a second time.
+        place = lax.select(place < 0, lax.full_like(place, size), place)
+    return jnp.take_along_axis(x, place, axis=dimension, mode=mode, fill_value=fill)
