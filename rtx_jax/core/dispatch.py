@@ -120,9 +120,18 @@ class Door(Generic[_H]):
 
     def finish(self, op: Op, operands: Sequence[object], result: object) -> object:
         """Wrap what a fast path got when it is not one concrete array: several results, or tracers."""
-        parts = result if isinstance(result, tuple | list) else (result,)
-        if all(type(part) is ArrayImpl for part in parts):
-            return self.wrap_result(result)
+        if isinstance(result, tuple | list):
+            cls, new = self.cls, object.__new__
+            handles: list[_H] = []
+            for part in result:
+                if type(part) is not ArrayImpl:
+                    break
+                handle = new(cls)
+                handle._data = part
+                handle._owned = True
+                handles.append(handle)
+            else:
+                return tuple(handles)
         return self.traced(op, operands, result)
 
     def traced(self, op: Op, operands: Sequence[object], result: object) -> object:

@@ -179,10 +179,18 @@ def finfo(type: DTypeLike | Array, /) -> FInfo:
     UnsupportedDType
         For any other dtype.
     """
-    return _finfo(_dtype_of(type, "finfo", "type"))
+    try:
+        return _finfos[type]
+    except (KeyError, TypeError):
+        dtype = _dtype_of(type, "finfo", "type")
+        return _finfos.setdefault(dtype, _finfo(dtype))
 
 
-@functools.lru_cache(maxsize=64)
+# Keyed by dtype; what else is given, by name or as an array, is no key.
+_finfos: dict[object, FInfo] = {}
+_iinfos: dict[object, IInfo] = {}
+
+
 def _finfo(dtype: DType) -> FInfo:
     if dtype not in REAL_FLOATING and dtype not in COMPLEX:
         raise UnsupportedDType(
@@ -227,7 +235,14 @@ def iinfo(type: DTypeLike | Array, /) -> IInfo:
     UnsupportedDType
         For any other dtype.
     """
-    dtype = _dtype_of(type, "iinfo", "type")
+    try:
+        return _iinfos[type]
+    except (KeyError, TypeError):
+        dtype = _dtype_of(type, "iinfo", "type")
+        return _iinfos.setdefault(dtype, _iinfo(dtype))
+
+
+def _iinfo(dtype: DType) -> IInfo:
     if dtype not in INTEGRAL:
         raise UnsupportedDType(
             "iinfo", "type", got=dtype.name, wanted="an integer dtype", remedy="Use finfo.", dtype=dtype, op="iinfo"
