@@ -22,6 +22,7 @@ from ..raw import data_type as _raw
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
+_PYTHON = (bool, int, float, complex)  # a bool is an int too, so it comes first
 _astype = Op("astype", _raw.astype, ("dtype",))
 
 
@@ -310,7 +311,7 @@ def result_type(*arrays_and_dtypes: Array | DTypeLike | bool | int | float | com
     dtypes, kinds, device = [], [], None
     for argument in arrays_and_dtypes:
         if isinstance(argument, bool | int | float | complex) and not isinstance(argument, np.generic):
-            kinds.append(type(argument))
+            kinds.append(next(kind for kind in _PYTHON if isinstance(argument, kind)))
             continue
         if isinstance(argument, Array):
             device = data_of(argument)
@@ -325,7 +326,7 @@ def result_type(*arrays_and_dtypes: Array | DTypeLike | bool | int | float | com
             reason="no dtype",
         )
     out = result_dtype(*dtypes)
-    for kind in (bool, int, float, complex):
-        if any(issubclass(given, kind) for given in kinds):
+    for kind in _PYTHON:
+        if kind in kinds:
             out = scalar_dtype(kind(0), out, device)
     return out

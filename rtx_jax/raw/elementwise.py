@@ -232,7 +232,9 @@ def abs(x: jax.Array, /) -> jax.Array:
 def sign(x: jax.Array, /) -> jax.Array:
     """Sign of a real number, direction of a complex one."""
     check_kind("sign", NUMERIC, x)
-    return _complex.sign(x) if x.dtype in COMPLEX else lax.sign(x)
+    if x.dtype in COMPLEX:
+        return _complex.sign(x)
+    return _real.sign(x) if x.dtype in REAL_FLOATING else lax.sign(x)
 
 
 def signbit(x: jax.Array, /) -> jax.Array:

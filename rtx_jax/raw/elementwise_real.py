@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = ["abs", "clip", "floor_divide", "nextafter", "remainder"]
+__all__ = ["abs", "clip", "floor_divide", "nextafter", "remainder", "sign"]
 
 
 @jax.custom_jvp
@@ -27,6 +27,11 @@ def _abs_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax
 def abs(x: jax.Array) -> jax.Array:
     """Return the absolute value of a real floating array; its derivative at zero is 0."""
     return _abs(x)
+
+
+def sign(x: jax.Array) -> jax.Array:
+    """Return the sign; +0 for -0 too, where XLA keeps the zero."""
+    return jnp.where(x == 0, jnp.zeros_like(x), lax.sign(x))
 
 
 @jax.custom_jvp
