@@ -6,9 +6,10 @@ Supported: JAX 0.10.2 to the newest release. Everything here exists in both unle
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +22,8 @@ from jax._src.lib import xla_client as _xla_client  # type: ignore[attr-defined]
 __all__ = [
     "JAX_VERSION",
     "ArrayImpl",
+    "ClosedJaxpr",
+    "Split",
     "current_trace",
     "guard_dot",
     "has_gil",
@@ -37,6 +40,8 @@ __all__ = [
     "x64",
 ]
 
+# Newer releases have one class for both.
+ClosedJaxpr = getattr(_jax_core, "ClosedJaxpr", _jax_core.Jaxpr)
 JAX_VERSION: tuple[int, ...] = tuple(int(part) for part in jax.__version__.split(".")[:3] if part.isdigit())
 
 # `jax.enable_x64(True)` costs 0.4 to 0.65 us a call, a swap of its thread-local value 0.07 us. The hot path uses
@@ -147,15 +152,14 @@ def hidden_operand(trace: object, aval: object, index: int) -> jax.Array:
     return tracer
 
 
-def split_hidden(
-    closed: Any,
-) -> tuple[Callable[..., list[jax.Array]], list[int], bool, bool]:
-    """Turn the hidden operands of a traced function into trailing inputs.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Split:
+    """A traced function whose hidden operands became trailing inputs.
 
-    Returns
-    -------
-    function
-        Takes the inputs and then the hidden operands; returns the list of outputs.
+    Attributes
+    ----------
+    closed, function
+        The jaxpr, and the same as a function of the inputs and then the hidden operands; it returns a sequence.
     indices
         The index of each hidden operand, in the order in which the function takes them.
     pure
@@ -164,6 +168,16 @@ def split_hidden(
         Whether 64-bit types occur anywhere in it. It must be compiled with x64 on then: rules that lower an operation
         trace JAX functions, which would truncate.
     """
+
+    closed: ClosedJaxpr
+    function: Callable[..., Sequence[jax.Array]]
+    indices: list[int]
+    pure: bool
+    wide: bool
+
+
+def split_hidden(closed: ClosedJaxpr) -> Split:
+    """Turn the hidden operands of a traced function into trailing inputs."""
     jaxpr = closed.jaxpr
     hidden = [eqn for eqn in jaxpr.eqns if eqn.primitive is _hidden_p]
     if hidden:
@@ -172,9 +186,14 @@ def split_hidden(
             eqns=[eqn for eqn in jaxpr.eqns if eqn.primitive is not _hidden_p],
             debug_info=jaxpr.debug_info.with_unknown_names(),
         )
-        closed = _ClosedJaxpr(jaxpr, closed.consts)
-    pure = not any(isinstance(const, jax.core.Tracer) for const in closed.consts)
-    return _jax_core.jaxpr_as_fun(closed), [eqn.params["index"] for eqn in hidden], pure, _is_wide(jaxpr)
+        closed = ClosedJaxpr(jaxpr, closed.consts)
+    return Split(
+        closed=closed,
+        function=_jax_core.jaxpr_as_fun(closed),
+        indices=[eqn.params["index"] for eqn in hidden],
+        pure=not any(isinstance(const, jax.core.Tracer) for const in closed.consts),
+        wide=_is_wide(jaxpr),
+    )
 
 
 def _is_wide(jaxpr: _jax_core.Jaxpr) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import jax
-from jax.experimental import checkify
 
 from ..core.handle import tracing
 from ..errors import IndexOutOfBounds, InvalidArgument
@@ -16,7 +16,10 @@ from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result
 
 __all__ = ["CheckedError", "checked"]
 
-_CHECKS = {"index": checkify.index_checks, "nan": checkify.nan_checks, "division": checkify.div_checks}
+if TYPE_CHECKING:
+    from jax.experimental import checkify
+
+_CHECKS = {"index": "index_checks", "nan": "nan_checks", "division": "div_checks"}
 
 
 class CheckedError:
@@ -97,7 +100,9 @@ def checked(
             raise InvalidArgument(
                 "checked", "errors", got=repr(name), wanted=", ".join(_CHECKS), arg="errors", reason="unknown check"
             )
-    kinds = functools.reduce(lambda sets, name: sets | _CHECKS[name], wanted, frozenset())
+    from jax.experimental import checkify  # it loads much else, so only where it is used
+
+    kinds = functools.reduce(lambda sets, name: sets | getattr(checkify, _CHECKS[name]), wanted, frozenset())
 
     def traced(*args: object, **kwargs: object) -> tuple[CheckedError, object]:
         raw, spec = pack((args, kwargs), operation="checked")

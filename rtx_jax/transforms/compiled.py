@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -14,7 +15,7 @@ import numpy as np
 
 from .. import _config
 from .._array import Array, lift
-from .._compat import ArrayImpl, restore_x64, swap_x64, trace_context
+from .._compat import ArrayImpl, restore_x64, swap_x64, trace_context, x64
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
 from ..core.handle import data_of, tracing
 from ..errors import InvalidArgument, UnsupportedDType
@@ -41,6 +42,8 @@ class Compiled(Generic[P, R]):
     It may be called from several threads; each signature is traced once.
     """
 
+    paths_through = ("fn",)
+
     def __init__(
         self,
         fn: Callable[P, R],
@@ -62,7 +65,7 @@ class Compiled(Generic[P, R]):
         self._methods: dict[int, tuple[object, Compiled[..., R]]] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not kwargs and not tracing.active:
+        if not kwargs and (not tracing.active or tracing.settle()):
             result = self._call_flat(args)
             if result is not _UNKNOWN:
                 return result  # type: ignore[return-value]
@@ -88,12 +91,14 @@ class Compiled(Generic[P, R]):
         Hidden operands follow those of the arguments, and the new values of written Arrays follow the results.
         """
         program, call, found, wide = self._find(args, kwargs)
-        previous = swap_x64(True) if wide or program.wide else None
-        try:
+        with x64() if wide or program.wide else contextlib.nullcontext():
             return program.donating.lower(*operands_of(program, call, found))  # type: ignore[attr-defined, no-any-return]
-        finally:
-            if wide or program.wide:
-                restore_x64(previous)
+
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Traced:
+        """Return the traced form for these arguments, as ``jax.jit(f).trace`` does; see `lower`."""
+        program, call, found, wide = self._find(args, kwargs)
+        with x64() if wide or program.wide else contextlib.nullcontext():
+            return program.donating.trace(*operands_of(program, call, found))  # type: ignore[attr-defined, no-any-return]
 
     def clear_cache(self) -> None:
         """Forget every traced signature."""

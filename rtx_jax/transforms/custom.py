@@ -50,6 +50,7 @@ class CustomVjp(_Custom):
     """A function with its own reverse-mode rule; made by `custom_vjp`."""
 
     operation = "custom_vjp"
+    paths_through = ("fn", "forward", "backward")
 
     def __init__(self, fn: Callable[..., object], nondiff_argnums: Sequence[int] = ()) -> None:
         super().__init__(fn, nondiff_argnums)
@@ -142,6 +143,7 @@ class CustomJvp(_Custom):
     """A function with its own forward-mode rule, from which reverse mode follows; made by `custom_jvp`."""
 
     operation = "custom_jvp"
+    paths_through = ("fn", "rule")
 
     def __init__(self, fn: Callable[..., object], nondiff_argnums: Sequence[int] = ()) -> None:
         super().__init__(fn, nondiff_argnums)

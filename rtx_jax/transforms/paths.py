@@ -23,6 +23,8 @@ Path = tuple[Step, ...]
 
 _MAX_DEPTH = 8
 _MAX_NODES = 20_000
+# What these modules define holds no Arrays of the user, and can be large.
+_FOREIGN = frozenset(("jax", "jaxlib", "numpy", "threading", "logging", "concurrent", "weakref"))
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, jax.Array, np.dtype)
 _MISSING = object()
 
@@ -77,7 +79,7 @@ def _walk(root: object, names: set[str] | None = None) -> Iterator[tuple[Handle,
     seen: set[int] = set()
     while queue and len(seen) < _MAX_NODES:
         node, path = queue.popleft()
-        if id(node) in seen or isinstance(node, _LEAVES):
+        if id(node) in seen or isinstance(node, _LEAVES) or type(node).__module__.partition(".")[0] in _FOREIGN:
             continue
         seen.add(id(node))
         if isinstance(node, Handle):
@@ -145,6 +147,10 @@ class _Named:
 
 
 def _attributes(node: object) -> Iterator[tuple[str, object]]:
+    own: tuple[str, ...] | None = getattr(type(node), "paths_through", None)
+    if own is not None:  # a transformed function, whose tables are not the user's
+        yield from ((name, getattr(node, name)) for name in own)
+        return
     yield from list(getattr(node, "__dict__", {}).items())
     for cls in type(node).__mro__:
         slots = cls.__dict__.get("__slots__", ())

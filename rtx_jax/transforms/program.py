@@ -6,7 +6,6 @@ Outputs are the distinct new arrays of the result and the new values of the Arra
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,13 @@ import numpy as np
 
 from .. import _config
 from .._array import Array, lift, wrap
-from .._compat import ArrayImpl, has_gil, restore_x64, split_hidden, swap_x64
+from .._compat import ArrayImpl, ClosedJaxpr, restore_x64, split_hidden, swap_x64
 from ..core.dispatch import raise_translated
-from ..core.handle import PENDING, Handle, check_write, data_of, rebind, tracing
+from ..core.handle import Handle, check_write, data_of, rebind, tracing
 from ..core.random import Stream, global_stream
 from . import paths
+from .donation import give_up, run_donating
+from .nans import has_nan, raise_first_nan
 from .scope import JitScope
 from .trees import ARRAY, NUMBER, flatten, strengthen
 
@@ -77,8 +78,8 @@ class Program:
 
     Attributes
     ----------
-    function
-        Takes the operands of the arguments, then those in `hidden`; returns the list of outputs.
+    closed
+        The jaxpr: takes the operands of the arguments, then those in `hidden`; returns the outputs.
     hidden
         For each hidden operand its index into `captured`, or a negative index: -1 is the first of `streams`.
     streams
@@ -96,7 +97,7 @@ class Program:
         False when the trace holds tracers of an outer trace, so that it serves one call.
     """
 
-    function: Callable[..., list[jax.Array]]
+    closed: ClosedJaxpr
     hidden: list[int]
     streams: list[Stream | None]
     captured: list[Captured]
@@ -125,8 +126,8 @@ def trace(
             plan.run(fn, call, raw, scope)
         return plan.outputs
 
-    closed = jax.make_jaxpr(flat)(*call.operands)
-    function, hidden, pure, wide = split_hidden(closed)
+    split = split_hidden(jax.make_jaxpr(flat)(*call.operands))
+    pure = split.pure
     handles = {key: operand.handle for key, operand in scope.operands.items()}
     ways = paths.find(fn, handles) if handles else {}
     captured: list[Captured] = []
@@ -142,8 +143,8 @@ def trace(
         elif path is not None:
             found.append(None)
             captured.append(Captured(path, None, operand.aval, operand.index))
-    _name(function := _listed(function), name)
-    hidden = [index if index < 0 else position[index] for index in hidden]
+    _name(function := _listed(split.function), name)
+    hidden = [index if index < 0 else position[index] for index in split.indices]
     argument_count = len(call.operands)
     written = {operand for operand, _ in plan.argument_writes}
     captured_writes = [(position[index], output) for index, output in plan.captured_writes]
@@ -153,7 +154,7 @@ def trace(
     ]
     plain = jax.jit(function)
     program = Program(
-        function=function,
+        closed=split.closed,
         hidden=hidden,
         streams=[None if stream is global_stream.get() else stream for stream in scope.streams] if scope.streams else [],
         captured=captured,
@@ -166,7 +167,7 @@ def trace(
         plain=plain,
         donating=jax.jit(function, donate_argnums=tuple(donate)) if donate else plain,
         pure=not (hidden or donate),
-        wide=wide,
+        wide=split.wide,
         single=plan.out_tree == jax.tree.structure(0),
     )
     return program, found
@@ -285,10 +286,7 @@ def run(program: Program, name: str, call: Call, found: list[Handle | None]) -> 
 
 def _run(program: Program, name: str, call: Call, found: list[Handle | None]) -> object:
     if program.pure:
-        try:
-            outputs = program.plain(*call.operands)
-        except Exception as error:
-            raise_translated(name, error)
+        outputs = _run_plain(program, name, call.operands)
         return _result(program, call, found, outputs)
     written: list[tuple[Handle, int, int]] = [
         (call.handles[operand], operand, output)  # type: ignore[misc]
@@ -300,22 +298,35 @@ def _run(program: Program, name: str, call: Call, found: list[Handle | None]) ->
     operands = operands_of(program, call, found)
     if tracing.settle():
         if written or program.donated:
-            outputs = _run_donating(program, name, call, operands, written)
+            given = [(call.handles[i], i) for i in sorted(program.donated)]
+            call.operands = []  # whether an array may be donated is seen from its references
+            if _config.donation() and not _config.debug_nans():
+                outputs = run_donating(program.donating, name, operands, written, given)
+            else:
+                outputs = _run_plain(program, name, operands)
+                give_up(given, operands, written)
+            for handle, _, output in written:
+                handle._data = outputs[output]
+                handle._owned = True
         else:
-            try:
-                outputs = program.plain(*operands)
-            except Exception as error:
-                raise_translated(name, error)
+            outputs = _run_plain(program, name, operands)
     else:
         for handle, _, _ in written:
             check_write(handle, WRITE)
-        try:
-            outputs = program.plain(*operands)
-        except Exception as error:
-            raise_translated(name, error)
+        outputs = _run_plain(program, name, operands)
         for handle, _, output in written:
             rebind(handle, outputs[output], WRITE)
     return _result(program, call, found, outputs)
+
+
+def _run_plain(program: Program, name: str, operands: list[object]) -> list[jax.Array]:
+    try:
+        outputs = program.plain(*operands)
+    except Exception as error:
+        raise_translated(name, error)
+    if _config.debug_nans() and tracing.settle() and has_nan(outputs):
+        raise_first_nan(name, program.closed, operands)
+    return outputs
 
 
 def _result(program: Program, call: Call, found: list[Handle | None], outputs: list[jax.Array]) -> object:
@@ -350,80 +361,3 @@ def _draw(stream: Stream | None) -> jax.Array:
     if tracing.scopes:
         return tracing.scopes[-1].random_key(stream)  # type: ignore[return-value]
     return stream.draw_data()
-
-
-# --- donation ---------------------------------------------------------------------------------------------------------
-
-_copy = jax.jit(lambda x: x)
-_GIL = has_gil()
-_getrefcount = sys.getrefcount
-
-
-def _run_donating(
-    program: Program, name: str, call: Call, operands: list[object], written: list[tuple[Handle, int, int]]
-) -> list[jax.Array]:
-    """Run with donation of what is written or given up; whatever somebody else can see is copied first.
-
-    One compiled form serves owned and shared Arrays alike: the copy costs what an update out of place would.
-    """
-    call.operands = []  # the reference counts below are of `operands` alone
-    given = [(call.handles[i], i) for i in sorted(program.donated)]
-    taken: list[tuple[Handle, object]] = []
-    if not _config.donation():
-        donating, candidates = program.plain, []
-    else:
-        donating, candidates = program.donating, [(handle, i) for handle, i, _ in written]
-        known = {i for _, i in candidates}
-        candidates += [(handle, i) for handle, i in given if i not in known and handle is not None]
-    outputs: list[jax.Array] | None = None
-    try:
-        try:
-            for handle, i in candidates:
-                if _take(handle, operands, i):
-                    taken.append((handle, operands[i]))
-                else:
-                    operands[i] = _copy(operands[i])
-            outputs = donating(*operands)
-        except Exception as error:
-            raise_translated(name, error)
-    finally:
-        if outputs is None:
-            for handle, data in taken:
-                handle._data = data  # type: ignore[assignment]
-    for handle, _, output in written:
-        handle._data = outputs[output]
-        handle._owned = True
-    kept = {id(handle) for handle, _, _ in written}
-    for handle, i in given:
-        if handle is not None and id(handle) not in kept:
-            handle._data = operands[i]  # type: ignore[assignment]
-            handle._owned = False
-        if isinstance(operands[i], ArrayImpl) and not operands[i].is_deleted() and i not in {j for _, j, _ in written}:
-            operands[i].delete()
-    return outputs
-
-
-def _take(handle: Handle, operands: list[object], i: int) -> bool:
-    """Take the array out of a handle that owns it alone; False when somebody else can see it."""
-    if handle._owned is not True or not _GIL or handle._data is not operands[i]:
-        return False
-    handle._data = PENDING  # type: ignore[assignment]
-    if _getrefcount(operands[i]) <= _ALONE:
-        return True
-    handle._data = operands[i]  # type: ignore[assignment]
-    return False
-
-
-def _calibrate() -> int:
-    """What getrefcount tells in `_take` of an array that only the handle and the list of operands held."""
-    counts = []
-    probe = Handle()
-    operands: list[object] = [object()]
-    probe._data = operands[0]  # type: ignore[assignment]
-    probe._owned = True
-    probe._data = PENDING  # type: ignore[assignment]
-    counts.append(_getrefcount(operands[0]))
-    return counts[0]
-
-
-_ALONE = _calibrate()

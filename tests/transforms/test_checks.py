@@ -49,3 +49,24 @@ def test_nan_and_division() -> None:
 def test_an_unknown_check() -> None:
     with pytest.raises(InvalidArgument, match="wanted index, nan, division"):
         xp.checked(lambda x: x, errors=["speed"])
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_debug_nans_names_the_operation_of_a_compiled_function(write: bool) -> None:
+    @xp.jit
+    def f(x: xp.Array) -> xp.Array:
+        y = xp.log(x * 2.0) + 1.0
+        if write:
+            x[0] = y[0]
+        return y
+
+    x = xp.asarray([-1.0, 1.0], dtype=xp.float32)
+    f(xp.asarray([-1.0, 1.0], dtype=xp.float32))
+    with xp.debug_nans(), pytest.raises(FloatingPointError, match=r"f: log made NaN .*float32\[2\]"):
+        f(x)
+    assert np.asarray(x).tolist() == [-1.0, 1.0]
+    with xp.debug_nans():
+        f(xp.asarray([np.nan, 1.0], dtype=xp.float32))
+        assert np.isfinite(np.asarray(f(xp.asarray([1.0, 2.0])))).all()
+    with xp.debug_nans(), pytest.raises(FloatingPointError, match=r"log"):
+        xp.log(x)

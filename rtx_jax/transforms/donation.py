@@ -1,0 +1,99 @@
+"""Donation: a compiled call reuses the memory of what it writes to or is given, where nobody else can see it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import jax
+
+from .._array import Array
+from .._compat import ArrayImpl, has_gil
+from ..core.dispatch import raise_translated
+from ..core.handle import PENDING, Handle
+
+__all__ = ["Given", "Written", "give_up", "run_donating"]
+
+# A handle that the call writes to, its operand and the output with its new value; a donated operand and its handle.
+Written: TypeAlias = tuple[Handle, int, int]
+Given: TypeAlias = tuple[Array | None, int]
+
+_copy = jax.jit(lambda x: x)
+_GIL = has_gil()
+_getrefcount = sys.getrefcount
+
+
+def run_donating(
+    function: Callable[..., list[jax.Array]],
+    name: str,
+    operands: list[object],
+    written: Sequence[Written],
+    given: Sequence[Given],
+) -> list[jax.Array]:
+    """Call `function`, which donates every operand in `written` and `given`.
+
+    An array that somebody else can see is copied first, which costs what an update out of place would; so there is
+    one compiled form for owned and shared Arrays. Handles that were taken are left for the caller to fill.
+    """
+    taken: list[tuple[Handle, object]] = []
+    outputs: list[jax.Array] | None = None
+    kept = {i for _, i, _ in written}
+    try:
+        candidates = [(handle, i) for handle, i, _ in written]
+        candidates += [(handle, i) for handle, i in given if handle is not None and i not in kept]
+        for handle, i in candidates:
+            if _take(handle, operands, i):
+                taken.append((handle, operands[i]))
+            else:
+                operands[i] = _copy(operands[i])
+        outputs = function(*operands)
+    except Exception as error:
+        raise_translated(name, error)
+    finally:
+        if outputs is None:
+            for handle, data in taken:
+                handle._data = data  # type: ignore[assignment]
+    for handle, i in given:
+        if i not in kept:
+            _leave_deleted(handle, operands[i])  # type: ignore[arg-type]
+    return outputs
+
+
+def give_up(given: Sequence[Given], operands: Sequence[object], written: Sequence[Written]) -> None:
+    """Make donated handles unusable after a call that did not donate, without touching memory others may see."""
+    kept = {i for _, i, _ in written}
+    for handle, i in given:
+        if i not in kept and handle is not None:
+            _leave_deleted(handle, _copy(operands[i]))
+
+
+def _leave_deleted(handle: Handle | None, data: jax.Array) -> None:
+    if type(data) is ArrayImpl and not data.is_deleted():
+        data.delete()
+    if handle is not None:
+        handle._data = data
+        handle._owned = False
+
+
+def _take(handle: Handle, operands: list[object], i: int) -> bool:
+    """Take the array out of a handle that owns it alone; False when somebody else can see it."""
+    if handle._owned is not True or not _GIL or handle._data is not operands[i]:
+        return False
+    handle._data = PENDING  # type: ignore[assignment]
+    if _getrefcount(operands[i]) <= _ALONE:
+        return True
+    handle._data = operands[i]  # type: ignore[assignment]
+    return False
+
+
+def _calibrate() -> int:
+    """What getrefcount tells in `_take` of an array that only the handle and the list of operands held."""
+    probe = Handle()
+    operands: list[object] = [object()]
+    probe._data = operands[0]  # type: ignore[assignment]
+    probe._data = PENDING  # type: ignore[assignment]
+    return _getrefcount(operands[0])
+
+
+_ALONE = _calibrate()
