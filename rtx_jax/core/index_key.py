@@ -342,7 +342,9 @@ def data_dependent(operation: str) -> DataDependentShape:
 
 def check_mask(mask: IndexArray, shape: tuple[int, ...], operation: str) -> None:
     """Raise InvalidKey unless a mask has the shape of the axes that it selects from; empty axes fit any."""
-    if len(shape) == mask.ndim and all(m in (n, 0) for m, n in zip(mask.shape, shape, strict=True)):
+    if len(shape) < mask.ndim:
+        raise _too_many(mask.ndim, shape, operation)
+    if all(m in (n, 0) for m, n in zip(mask.shape, shape, strict=True)):
         return
     raise InvalidKey(
         operation,
