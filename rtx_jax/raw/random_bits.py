@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -66,7 +64,7 @@ def loggamma(key: jax.Array, a: jax.Array) -> jax.Array:
     return _loggamma(jnp.where(a > 0, a, jnp.nan), key)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+@jax.custom_jvp
 def _loggamma(a: jax.Array, key: jax.Array) -> jax.Array:
     """Marsaglia and Tsang (2000), with their boost ``gamma(a + 1) * u**(1 / a)`` below 1."""
     loop_key, boost_key = split(key)
@@ -91,9 +89,11 @@ def _loggamma(a: jax.Array, key: jax.Array) -> jax.Array:
 
 
 @_loggamma.defjvp
-def _loggamma_jvp(key: jax.Array, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+def _loggamma_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, object]
+) -> tuple[jax.Array, jax.Array]:
     # Implicit reparameterization (Figurnov et al. 2018): the derivative of a quantile at the value that was drawn.
-    (a,), (a_dot,) = primals, tangents
+    (a, key), (a_dot, _) = primals, tangents
     value = _loggamma(a, key)
     drawn = jnp.maximum(jnp.exp(value), np.finfo(a.dtype).tiny)
     return value, lax.random_gamma_grad(a, drawn) / drawn * a_dot
