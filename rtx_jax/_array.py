@@ -28,7 +28,6 @@ from .core.dtypes import NUMERIC, WIDE
 from .core.floating import floating_binary
 from .core.handle import INTERNED, Handle, data_of, share, tracing, update
 from .errors import (
-    ConcretizationError,
     DTypeMismatch,
     InvalidArgument,
     InvalidDimension,
@@ -198,9 +197,7 @@ class Array(Handle):
             )
         return sys.modules[__package__]
 
-    def to_device(
-        self, device: Device | Sharding | str, /, *, stream: int | object | None = None
-    ) -> Array:
+    def to_device(self, device: Device | Sharding | str, /, *, stream: int | object | None = None) -> Array:
         """Return the Array on another device.
 
         Parameters
@@ -240,7 +237,7 @@ class Array(Handle):
         return _interop.dlpack_device(self)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        """Return the values as a NumPy array; read-only without a copy where the device allows it."""
+        """Return the values as a NumPy array of its own; ``copy=False`` gives a read-only view where there is one."""
         return _interop.to_numpy(self, dtype, copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:
@@ -250,15 +247,7 @@ class Array(Handle):
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _value(self, operation: str) -> np.ndarray:
-        data = data_of(self)
-        if isinstance(data, Tracer):
-            raise ConcretizationError(
-                operation,
-                "x",
-                got="an Array whose value is not known while tracing",
-                remedy="Use where, cond or while_loop, or compute it outside of the traced function.",
-            )
-        return np.asarray(data)
+        return _interop.values(self, operation)
 
     def _scalar(self, operation: str) -> bool | int | float | complex:
         if self.size != 1:

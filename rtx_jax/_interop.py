@@ -1,8 +1,9 @@
 """What Array needs for NumPy and DLPack; the methods of Array call these functions.
 
 One rule about memory: nobody writes through. Host memory that comes in is copied; on the CPU an export is a private
-copy unless the consumer asks for ``copy=False``, because a consumer such as torch writes into what it gets and the
-buffer of an Array may be shared by several handles. NumPy's view (``np.asarray(x)``) costs nothing and is read-only.
+copy unless the consumer asks for ``copy=False``, because a consumer such as torch or a Cython function writes into what
+it gets, or refuses what is read-only, and the buffer of an Array may be shared by several handles. The view that
+``np.asarray(x, copy=False)`` gives costs nothing and is read-only.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from jax.core import Tracer
 
 from ._compat import x64
 from .core.devices import Placement, default_device, device_name, device_of, devices, place, platform_of, resolve
+from .core.dispatch import given_away
 from .core.dispatch import place as place_host
 from .core.dtypes import WIDE
 from .core.handle import INTERNED, Handle, data_of, share
 from .errors import ConcretizationError, DTypeMismatch, InvalidArgument, NotContiguous, NotImplementedOp
 
-__all__ = ["REDUCTIONS", "UFUNCS", "array_ufunc", "dlpack", "dlpack_device", "from_dlpack", "to_numpy"]
+__all__ = ["REDUCTIONS", "UFUNCS", "array_ufunc", "dlpack", "dlpack_device", "from_dlpack", "to_numpy", "values"]
 
 UFUNCS: dict[np.ufunc, Callable[..., object]] = {}
 """The function of the namespace for each ufunc of NumPy; `rtx_jax.namespace.ufuncs` fills it."""
@@ -46,8 +48,8 @@ def to_numpy(h: Handle, dtype: np.dtype | None = None, copy: builtins.bool | Non
     dtype
         Cast to it with NumPy's rules.
     copy
-        None: a read-only view of the buffer where it is host memory and keeps its dtype, else a copy. True: a
-        writable copy. False: the view or an error.
+        None or True: a writable copy. False: a read-only view of the buffer where it is host memory and keeps its
+        dtype, else an error.
 
     Raises
     ------
@@ -63,9 +65,20 @@ def to_numpy(h: Handle, dtype: np.dtype | None = None, copy: builtins.bool | Non
         if dtype is not None and np.dtype(dtype) != data.dtype:
             raise _must_copy("__array__", f"dtype {data.dtype} for dtype {np.dtype(dtype)}")
     host = np.asarray(data)
-    if copy:
-        return np.array(host, dtype, order="C")
-    return host if dtype is None or np.dtype(dtype) == host.dtype else host.astype(dtype)
+    return host if copy is False else np.array(host, dtype, order="C")
+
+
+def values(h: Handle, operation: str) -> np.ndarray:
+    """Return NumPy's view of the values.
+
+    Raises
+    ------
+    ConcretizationError
+        They are not known while tracing.
+    UseAfterMove
+        The buffer was donated.
+    """
+    return np.asarray(_concrete(h, operation))
 
 
 def _concrete(h: Handle, operation: str) -> jax.Array:
@@ -75,8 +88,10 @@ def _concrete(h: Handle, operation: str) -> jax.Array:
             operation,
             got="an Array whose values are not known while tracing",
             wanted="an Array outside of the traced function",
-            remedy="Convert it after the traced function has returned, or use rtx_jax functions on it.",
+            remedy="Use where, cond or while_loop, or compute it outside of the traced function.",
         )
+    if data.is_deleted():
+        raise given_away(operation)
     return data
 
 

@@ -22,10 +22,10 @@ from .._compat import ArrayImpl, restore_x64, swap_x64, trace_is_clean
 from .dtypes import WIDE
 from .handle import INTERNED, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
-from .op import InPlace, Op, all_ops, raise_translated
+from .op import InPlace, Op, all_ops, given_away, raise_translated
 from .promotion import operand_dtype
 
-__all__ = ["Door", "InPlace", "Op", "clear_caches", "lift", "place", "raise_translated", "scalar_operand"]
+__all__ = ["Door", "InPlace", "Op", "clear_caches", "given_away", "lift", "place", "raise_translated", "scalar_operand"]
 
 _H = TypeVar("_H", bound=Handle)
 

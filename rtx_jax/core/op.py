@@ -22,7 +22,7 @@ from ..errors import (
 from .dtypes import WIDE
 from .promotion import can_cast_same_kind
 
-__all__ = ["Compiled", "InPlace", "Op", "all_ops", "raise_translated", "translate"]
+__all__ = ["Compiled", "InPlace", "Op", "all_ops", "given_away", "raise_translated", "translate"]
 
 Compiled: TypeAlias = Callable[..., object]
 
@@ -90,17 +90,22 @@ class Op:
         return entry
 
 
+def given_away(operation: str) -> UseAfterMove:
+    """Return the error for an Array whose buffer was donated."""
+    return UseAfterMove(
+        operation,
+        got="an Array whose buffer was given away (donated to a compiled call)",
+        remedy="Use the result of that call, or do not list the argument in donate_argnums.",
+    )
+
+
 def translate(operation: str, error: Exception) -> Exception:
     """Return the typed error for what JAX raised, or the error itself when it already is ours."""
     if isinstance(error, RtxError):
         return error
     text = str(error)
     if "has been deleted" in text or "donated" in text:
-        return UseAfterMove(
-            operation,
-            got="an Array whose buffer was given away (donated to a compiled call)",
-            remedy="Use the result of that call, or do not list the argument in donate_argnums.",
-        )
+        return given_away(operation)
     if "incompatible devices" in text:
         devices = _devices_in(text)
         return DeviceMismatch(
