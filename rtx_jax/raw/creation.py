@@ -10,6 +10,7 @@ from jax import lax
 from ..core import dtypes as _d
 from ..core.dtypes import DType
 from ..errors import BroadcastError, InvalidDimension
+from .data_type import astype
 
 __all__ = ["arange", "cast", "constant", "constant_like", "eye", "full", "linspace", "meshgrid", "tril", "triu"]
 
@@ -132,4 +133,4 @@ def triu(x: jax.Array, *, k: int) -> jax.Array:
 
 def cast(x: jax.Array, *, dtype: DType) -> jax.Array:
     """Return `x` as `dtype` without a weak type; floats saturate on their way to integers, and NaN becomes 0."""
-    return lax.convert_element_type(x, dtype)
+    return astype(x, dtype=dtype)

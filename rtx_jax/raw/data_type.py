@@ -22,4 +22,6 @@ def astype(x: jax.Array, *, dtype: np.dtype) -> jax.Array:
             wanted="a complex dtype or bool",
             remedy="Take xp.real, xp.imag or xp.abs of the array first.",
         )
+    if x.dtype in COMPLEX and dtype == bool_:
+        return lax.ne(x, lax.full_like(x, 0))  # lax would look at the real component alone
     return lax.convert_element_type(x, dtype)

@@ -184,7 +184,9 @@ def pow(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
 
 
 def _pow(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    return _complex.pow(x1, x2) if x1.dtype in COMPLEX else jnp.power(x1, x2)
+    if x1.dtype in COMPLEX:
+        return _complex.pow(x1, x2)
+    return _real.integer_power(x1, x2) if x1.dtype in INTEGRAL else jnp.power(x1, x2)
 
 
 def integer_pow(x: jax.Array, *, exponent: int) -> jax.Array:

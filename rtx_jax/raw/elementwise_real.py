@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = ["abs", "clip", "floor_divide", "nextafter", "remainder", "sign"]
+__all__ = ["abs", "clip", "floor_divide", "integer_power", "nextafter", "remainder", "sign"]
 
 
 @jax.custom_jvp
@@ -74,6 +74,29 @@ def floor_divide(x1: jax.Array, x2: jax.Array) -> jax.Array:
     plain = ~(lax.is_finite(x1) & lax.is_finite(quotient)) | jnp.isinf(x2)
     floor = jnp.where(plain, lax.floor(quotient), exact)
     return jnp.where(floor == 0, jnp.copysign(jnp.zeros_like(floor), quotient), floor)
+
+
+def integer_power(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    """Return ``x1 ** x2`` of integers, wrapped around; of a negative exponent the quotient rounded towards zero.
+
+    ``jax.numpy.power`` looks at the lowest 6 bits of the exponent only, so that 2 to the power of 64 is 1.
+    """
+    x1, x2 = jnp.broadcast_arrays(x1, x2)
+    zero, one = lax.full_like(x1, 0), lax.full_like(x1, 1)
+    unit = (x1 == one) | (x1 == lax.neg(one))
+    x1 = jnp.where((x2 < zero) & ~unit, zero, x1)
+    exponent = jnp.where(x2 < zero, jnp.where((x2 & one) == one, one, zero + 2), x2)
+
+    def more(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        return jnp.any(state[2] != zero)
+
+    def step(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        power, square, rest = state
+        power = jnp.where((rest & one) == one, power * square, power)
+        return power, square * square, lax.shift_right_logical(rest, one)
+
+    power: jax.Array = lax.while_loop(more, step, (one, x1, exponent))[0]
+    return power
 
 
 _BITS = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
