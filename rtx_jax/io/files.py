@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias, overload
@@ -198,31 +198,19 @@ def _array(host: np.ndarray, placement: Placement | Sharding | None) -> Array:
 
 def _write_atomic(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write beside `path` and rename; errors of the system name `path`."""
-    temporary = ""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    created = False
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        created = True
         with os.fdopen(handle, "wb") as f:
             write(f)
             f.flush()
             os.fsync(f.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except OSError as error:
-        _remove(temporary)
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        _remove(temporary)
+    except BaseException as error:
+        if created:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _remove(path: str) -> None:
-    if path and os.path.exists(path):
-        os.unlink(path)
