@@ -179,7 +179,7 @@ def _host_capsule(
         if data.dtype.kind not in "biufc" or (copy is False and not versioned):
             # NumPy exports neither ml_dtypes nor read-only memory without a version; JAX exports both.
             exported = _exclusive(h) if copy is False else jax.device_put(np.array(np.asarray(data)))
-            return exported.__dlpack__(max_version=max_version)  # type: ignore[call-arg, no-any-return]
+            return exported.__dlpack__(max_version=max_version)  # type: ignore[call-arg]
         if copy is False:
             _exclusive(h)
             return np.asarray(data_of(h)).__dlpack__(max_version=max_version, copy=False)
@@ -376,15 +376,9 @@ def _write(result: object, target: object, ufunc: np.ufunc) -> object:
         return result
     name = f"numpy.{ufunc.__name__}"
     shape, dtype = result.shape, result.dtype  # type: ignore[attr-defined]
-    if target.shape != shape:  # type: ignore[attr-defined]
-        raise InvalidArgument(
-            name,
-            "out",
-            got=f"shape {target.shape}",
-            wanted=f"shape {shape}",
-            arg="out",
-            reason="shape",  # type: ignore[attr-defined]
-        )
+    found: tuple[int, ...] = target.shape  # type: ignore[attr-defined]
+    if found != shape:
+        raise InvalidArgument(name, "out", got=f"shape {found}", wanted=f"shape {shape}", arg="out", reason="shape")
     if isinstance(target, np.ndarray):
         if not np.can_cast(dtype, target.dtype, "same_kind"):
             raise DTypeMismatch(name, "out", got=f"dtype {target.dtype}", wanted=f"a dtype that takes {dtype}")

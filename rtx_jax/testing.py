@@ -190,7 +190,8 @@ def ulp_distance(a: Comparable, b: Comparable, /, *, equal_nan: bool = True) -> 
 
 def _distance(a: np.ndarray, b: np.ndarray, equal_nan: bool) -> np.ndarray:
     if a.dtype.kind == "c":
-        return np.maximum(_distance(a.real, b.real, equal_nan), _distance(a.imag, b.imag, equal_nan))
+        larger: np.ndarray = np.maximum(_distance(a.real, b.real, equal_nan), _distance(a.imag, b.imag, equal_nan))
+        return larger
     x, y = _rank(a), _rank(b)
     with np.errstate(over="ignore"):
         # Wraps around where the distance does not fit int64, and so is right as uint64.
@@ -214,7 +215,8 @@ def _rank(x: np.ndarray) -> np.ndarray:
     bits = 8 * x.dtype.itemsize
     word = np.ascontiguousarray(x).reshape(x.shape).view(np.dtype(f"i{x.dtype.itemsize}")).astype(np.int64)
     magnitude = word & (2 ** (bits - 1) - 1)
-    return np.where(word < 0, -magnitude, magnitude)
+    rank: np.ndarray = np.where(word < 0, -magnitude, magnitude)
+    return rank
 
 
 def _default_rtol(dtype: np.dtype) -> float:
@@ -297,7 +299,8 @@ def _has_nan(x: np.ndarray) -> bool:
 
 
 def _signs(x: np.ndarray) -> np.ndarray:
-    return np.signbit(x.real) + 2 * np.signbit(x.imag) if x.dtype.kind == "c" else np.signbit(x)
+    signs: np.ndarray = np.signbit(x.real) + 2 * np.signbit(x.imag) if x.dtype.kind == "c" else np.signbit(x)
+    return signs
 
 
 def _head(name: str, message: str) -> str:

@@ -139,22 +139,23 @@ def _by_name(text: str, operation: str) -> jax.Device:
         )
     name, number = match[1].lower(), int(match[2] or 0)
     name = _ALIASES.get(name, name)
+    found: list[jax.Device] | str | None
     if name == "gpu":
-        found: list[jax.Device] | str | None = _any_gpu()
+        found = _any_gpu()
     elif name in _PLATFORMS:
         found = _devices_or_reason(name)
     else:
         found = _plugin_devices(match[1])
-        if found is None:
-            raise InvalidArgument(
-                operation,
-                "device",
-                got=repr(text),
-                wanted="one of " + ", ".join([*_PLATFORMS, "gpu", "mps"]),
-                remedy=_inventory(),
-                arg="device",
-                reason="unknown platform",
-            )
+    if found is None:
+        raise InvalidArgument(
+            operation,
+            "device",
+            got=repr(text),
+            wanted="one of " + ", ".join([*_PLATFORMS, "gpu", "mps"]),
+            remedy=_inventory(),
+            arg="device",
+            reason="unknown platform",
+        )
     if isinstance(found, str):
         raise BackendUnavailable(
             operation,

@@ -55,7 +55,8 @@ def seed_data(seed: int | None, operation: str = "key") -> np.ndarray:
 
 def wrap_key(data: jax.Array | np.ndarray, /) -> jax.Array:
     """Return the typed key of ``uint32[2]`` key data."""
-    return jax.random.wrap_key_data(data, impl=IMPL)
+    key: jax.Array = jax.random.wrap_key_data(data, impl=IMPL)  # type: ignore[arg-type]
+    return key
 
 
 def _fold(data: jax.Array, step: jax.Array) -> jax.Array:
@@ -69,7 +70,8 @@ _compiled_fold = jax.jit(_fold)
 
 def fold_in(data: jax.Array | np.ndarray, step: int | jax.Array, /) -> jax.Array:
     """Return the key data that depends on `data` and `step`, an integer from 0 to 2**32 - 1."""
-    return _compiled_fold(data, np.uint32(step) if isinstance(step, int) else step)
+    folded: jax.Array = _compiled_fold(data, np.uint32(step) if isinstance(step, int) else step)
+    return folded
 
 
 class Stream:

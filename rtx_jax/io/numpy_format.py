@@ -28,7 +28,7 @@ def write_npy(f: BinaryIO, array: np.ndarray, record: str | None) -> None:
         stored = array.view(np.dtype([(array.dtype.name, f"<u{array.dtype.itemsize}")]))
     npy.write_array_header_1_0(f, npy.header_data_from_array_1_0(stored))
     # Not ndarray.tofile: its error on a full disk has no number.
-    f.write(memoryview(array.reshape(-1).view(np.uint8)) if array.size else b"")
+    f.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
     if record is not None:
         text = record.encode()
         f.write(_MARK + len(text).to_bytes(8, "little") + text)

@@ -84,7 +84,7 @@ def write(f: BinaryIO, parts: tuple[bytes, list[np.ndarray]]) -> None:
     f.write(len(header).to_bytes(8, "little"))
     f.write(header)
     for array in arrays:
-        f.write(memoryview(array.reshape(-1).view(np.uint8)) if array.size else b"")
+        f.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
 
 
 def read(f: BinaryIO) -> dict[str, tuple[np.ndarray, str | None]]:

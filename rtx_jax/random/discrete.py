@@ -101,7 +101,7 @@ def integers(
     if high is None:
         low, high = 0, low
     bounds = _bound(low, kind, "low", 0), _bound(high, kind, "high", 0 if endpoint else 1)
-    if all(isinstance(bound, np.ndarray) for bound in bounds) and np.any(bounds[0] > bounds[1]):  # type: ignore[operator]
+    if all(isinstance(bound, np.ndarray) for bound in bounds) and np.any(bounds[0] > bounds[1]):
         raise InvalidArgument(
             "random.integers", "high", got=repr(high), wanted=f"above low = {low!r}", arg="high", reason="empty"
         )

@@ -100,7 +100,7 @@ def seed(seed: int | None = None, /) -> None:
 def typed_key(key: Key, operation: str) -> jax.Array:
     """Return a typed key for one draw."""
     data = data_of(key) if isinstance(key, Array) else key
-    if isinstance(data, jax.Array) and jax.dtypes.issubdtype(data.dtype, jax.dtypes.prng_key):
+    if isinstance(data, jax.Array) and jax.dtypes.issubdtype(data.dtype, jax.dtypes.prng_key):  # type: ignore[attr-defined]
         typed = data
     elif isinstance(data, jax.Array | np.ndarray) and data.dtype == np.uint32 and data.shape[-1:] == (2,):
         typed = _core.wrap_key(data)

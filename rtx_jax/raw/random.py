@@ -38,7 +38,7 @@ def keyed(sampler: Callable[..., jax.Array], /) -> Callable[..., jax.Array]:
             if impl is None:
                 key = jr.fold_in(wrap_key(data), step)
             else:
-                key = jr.wrap_key_data(data, impl=impl)  # type: ignore[arg-type]
+                key = jr.wrap_key_data(data, impl=impl)
             result = sampler(key, *parameters, **static)
         return result if sharding is None else _constrain(result, sharding)
 
@@ -311,7 +311,8 @@ def _high_product(a: jax.Array, b: jax.Array) -> jax.Array:
     a1, a0, b1, b0 = a >> half, a & mask, b >> half, b & mask
     cross, other = a0 * b1, a1 * b0
     middle = (a0 * b0 >> half) + (cross & mask) + (other & mask)
-    return a1 * b1 + (cross >> half) + (other >> half) + (middle >> half)
+    product: jax.Array = a1 * b1 + (cross >> half) + (other >> half) + (middle >> half)
+    return product
 
 
 def poisson(key: jax.Array, lam: jax.Array, *, shape: Shape, dtype: np.dtype, real: np.dtype) -> jax.Array:

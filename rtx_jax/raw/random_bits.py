@@ -82,7 +82,7 @@ def _loggamma(a: jax.Array, key: jax.Array) -> jax.Array:
         accepted = (v > 0) & (log_u < x * x / 2 + d * (1 - jnp.exp(log_v) + log_v))
         return step + np.uint32(1), pending & ~accepted, jnp.where(pending & accepted, log_v, value)
 
-    start = np.uint32(0), ~jnp.isnan(a), jnp.zeros_like(a)
+    start = jnp.zeros((), np.uint32), ~jnp.isnan(a), jnp.zeros_like(a)
     _, _, log_v = lax.while_loop(lambda state: state[1].any(), draw, start)
     boost = jnp.where(small, jnp.log(1 - uniform(boost_key, a.shape, a.dtype)) / a, 0)
     return jnp.log(d) + log_v + boost

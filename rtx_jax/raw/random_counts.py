@@ -104,7 +104,7 @@ def _reject(
         accepted = quick | log_accept(k, us, v)
         return step + np.uint32(1), pending & ~accepted, jnp.where(pending & accepted, k, value)
 
-    start = np.uint32(0), active, jnp.zeros_like(a)
+    start = jnp.zeros((), np.uint32), active, jnp.zeros_like(a)
     return lax.while_loop(lambda state: state[1].any(), draw, start)[2]
 
 
