@@ -19,29 +19,21 @@ from ..core.devices import DeviceLike, Placement, device_of, resolve
 from ..core.dispatch import Op
 from ..core.dtypes import (
     COMPLEX,
-    FLOAT8,
     INTEGRAL,
-    NARROW_INT,
     DType,
     DTypeLike,
     as_dtype,
-    bfloat16,
     bool_,
     default_complex,
     default_float,
     default_int,
-    float16,
-    float32,
-    float64,
-    int32,
-    real_of,
 )
 from ..core.handle import tracing
-from ..core.promotion import integer_range
 from ..errors import DTypeMismatch, InvalidArgument, UnsupportedDType
 from ..raw import creation as raw
 from ._conversion import convert, scalar_default
-from ._host import host_scalar, make, make_constant, number, out_of_range, scalar_key
+from ._host import host_scalar, make_constant, number, scalar_key
+from ._ranges import arange_size, linspace_op, linspace_static, make_arange, make_linspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,17 +71,14 @@ class SupportsDLPack(Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
-_arange = Op("arange", raw.arange, ("size", "dtype"))
 _constant = Op("zeros", raw.constant, ("value", "shape", "dtype"))
 _constant_like = Op("zeros_like", raw.constant_like, ("value", "dtype"))
 _eye = Op("eye", raw.eye, ("n_rows", "n_cols", "k", "dtype"))
 _fill = Op("full", raw.full, ("shape",))
-_linspace = Op("linspace", raw.linspace, ("num", "endpoint", "compute", "dtype"))
 _meshgrid = Op("meshgrid", raw.meshgrid, ("indexing",))
 _tril = Op("tril", raw.tril, ("k",))
 _triu = Op("triu", raw.triu, ("k",))
 
-_NARROW = FLOAT8 | {float16, bfloat16}  # dtypes that are computed in float32
 _settings = jax.config
 
 
@@ -182,50 +171,9 @@ def arange(
         found = as_dtype(dtype, "arange", device=placement)
     else:
         found = default_int(placement) if integers else default_float(placement)
-    size = _arange_size(first, end, by)
+    size = arange_size(first, end, by)
     key = ("arange", *scalar_key(first), *scalar_key(by), size, found, placement, _settings.jax_default_device)  # type: ignore[attr-defined]
-    return interned(key, lambda: _make_arange(first, by, size, found, placement))
-
-
-def _arange_size(start: int | float, stop: int | float, step: int | float) -> int:
-    if type(start) is int and type(stop) is int and type(step) is int and step:
-        return max(0, -((start - stop) // step))
-    try:
-        return max(0, math.ceil((stop - start) / step))
-    except (ZeroDivisionError, OverflowError, ValueError) as error:
-        raise InvalidArgument(
-            "arange",
-            "step" if step == 0 else "stop",
-            got=f"start={start}, stop={stop}, step={step}",
-            wanted="a step other than 0" if step == 0 else "a finite length",
-            arg="step" if step == 0 else "stop",
-            reason="length",
-        ) from error
-
-
-def _make_arange(
-    start: int | float, step: int | float, size: int, dtype: DType, placement: Placement | None
-) -> jax.Array:
-    if dtype == bool_:
-        raise UnsupportedDType("arange", "dtype", got="bool", wanted="a numeric dtype", dtype=dtype, op="arange")
-    if size == 0:
-        return make(_constant, (), (0, (0,), dtype), placement)
-    compute = float32 if dtype in _NARROW else int32 if dtype in NARROW_INT else real_of(dtype)
-    if dtype in INTEGRAL and type(start) is int and type(step) is int:
-        least, greatest = integer_range(dtype)
-        for value in (start, start + (size - 1) * step):
-            if not least <= value <= greatest:
-                raise out_of_range(value, dtype, "arange", "stop")
-        # Only the distance may leave the range of the dtype, where it wraps around and back.
-        modulus = 1 << 8 * compute.itemsize
-        low, high = integer_range(compute)
-        wrapped = (step - low) % modulus + low if high < step or step < low else step
-        operands = [np.asarray(start, compute), np.asarray(wrapped, compute)]
-    else:
-        if dtype in INTEGRAL:
-            compute = float64
-        operands = [host_scalar(v, compute, "arange", "start") for v in (start, step)]
-    return make(_arange, operands, (size, dtype), placement)
+    return interned(key, lambda: make_arange(first, by, size, found, placement))
 
 
 def asarray(
@@ -543,20 +491,12 @@ def linspace(
     if found == bool_ or (is_complex and found not in COMPLEX):
         wrong = UnsupportedDType if found == bool_ else DTypeMismatch
         raise wrong("linspace", "dtype", got=found.name, wanted="a complex dtype" if is_complex else "a real dtype")
-    if found in INTEGRAL:
-        compute = float64
-    else:
-        compute = float32 if found in _NARROW else found
-    static = (count, bool(endpoint), compute, found)
+    static = linspace_static(count, bool(endpoint), found)
     if all(type(e) in _SCALARS for e in ends):
         key = ("linspace", *scalar_key(ends[0]), *scalar_key(ends[1]), *static, placement, _settings.jax_default_device)  # type: ignore[arg-type, attr-defined]
-        return interned(key, lambda: make(_linspace, _ends(ends, compute), static, placement))  # type: ignore[arg-type]
-    made = calln(_linspace, [convert(e, None, None, None, "linspace", "start") for e in ends], static)
+        return interned(key, lambda: make_linspace(*ends, static, placement))  # type: ignore[arg-type]
+    made = calln(linspace_op, [convert(e, None, None, None, "linspace", "start") for e in ends], static)
     return made if placement is None else convert(made, None, placement, None, "linspace")  # type: ignore[return-value]
-
-
-def _ends(ends: list[complex], compute: DType) -> list[np.ndarray]:
-    return [host_scalar(end, compute, "linspace", name) for end, name in zip(ends, ("start", "stop"), strict=True)]
 
 
 def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array, ...]:
