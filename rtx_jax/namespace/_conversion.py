@@ -119,7 +119,7 @@ def _is_on(x: Array, placement: Placement) -> bool:
 
 def _jax_array(x: jax.Array, copy: bool | None) -> Array:
     # Somebody else may donate the buffer, so a copy that was asked for is made now. A weak type does not enter.
-    if copy or x.weak_type:  # type: ignore[attr-defined]
+    if copy or x.weak_type:
         return call1(_cast, x, x.dtype)
     return wrap_shared(x)
 
@@ -158,9 +158,9 @@ def _foreign(
             return _array(wrap(data) if alone else wrap_shared(data), dtype, placement, None, operation)
     if hasattr(obj, "__array__"):
         return _host(np.asarray(obj), dtype, placement, copy, operation, argument)
-    for base in (bool, int, float, complex):  # subclasses of Python's numbers, such as IntEnum
-        if isinstance(obj, base):
-            return convert(base(obj), dtype, placement, copy, operation, argument)
+    if isinstance(obj, (int, float, complex)):  # a subclass of Python's numbers, such as IntEnum
+        plain = int(obj) if isinstance(obj, int) else float(obj) if isinstance(obj, float) else complex(obj)
+        return convert(plain, dtype, placement, copy, operation, argument)
     if not isinstance(obj, str):
         try:
             view = memoryview(obj)  # type: ignore[arg-type]
@@ -213,7 +213,7 @@ def _collect(obj: Sequence[object], kinds: set[type]) -> None:
     if nested:
         for part in obj:
             if isinstance(part, nested):
-                _collect(part, kinds)  # type: ignore[arg-type]
+                _collect(part, kinds)
 
 
 def _to_numpy(obj: object, dtype: DType | None, operation: str, argument: str) -> np.ndarray:

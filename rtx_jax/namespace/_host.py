@@ -193,8 +193,9 @@ def make(op: Op, operands: Sequence[np.ndarray], static: Hashable, placement: Pl
         if placement is None:
             return jitted(*operands)  # type: ignore[return-value]
         if not trace_is_clean():
-            return jax.device_put(jitted(*operands), placement)  # type: ignore[return-value]
-        return _on(jitted, placement)(*operands)  # type: ignore[arg-type]
+            placed: jax.Array = jax.device_put(jitted(*operands), placement)
+            return placed
+        return _on(jitted, placement)(*operands)
     except ValueError as error:
         if placement is None or isinstance(error, RtxError):
             raise_translated(op.name, error)

@@ -295,7 +295,7 @@ def eye(
             (),
             static,
             placement,
-            lambda: np.eye(*shape, diagonal, dtype=np.bool_).astype(found),
+            lambda: np.eye(shape[0], shape[1], diagonal, dtype=np.bool_).astype(found),
             math.prod(shape) * found.itemsize,
         ),
     )
@@ -494,7 +494,7 @@ def linspace(
     static = linspace_static(count, bool(endpoint), found)
     if all(type(e) in _SCALARS for e in ends):
         key = ("linspace", *scalar_key(ends[0]), *scalar_key(ends[1]), *static, placement, _settings.jax_default_device)  # type: ignore[arg-type, attr-defined]
-        return interned(key, lambda: make_linspace(*ends, static, placement))  # type: ignore[arg-type]
+        return interned(key, lambda: make_linspace(ends[0], ends[1], static, placement))  # type: ignore[arg-type]
     made = calln(linspace_op, [convert(e, None, None, None, "linspace", "start") for e in ends], static)
     return made if placement is None else convert(made, None, placement, None, "linspace")  # type: ignore[return-value]
 

@@ -299,7 +299,7 @@ def repeat(x: ArrayLike, repeats: int | ArrayLike, /, *, axis: int | None = None
         counts = lift(np.asarray(repeats) if isinstance(repeats, (list, tuple)) else repeats, None, "repeat", "repeats")
         if counts.ndim or isinstance(counts, Tracer):
             return _repeat_by_array(x, repeats, counts, found)  # type: ignore[arg-type]
-        repeats = counts  # type: ignore[assignment]
+        repeats = counts
     return call1(_repeat, x, (as_int(repeats, "repeat", "repeats"), found))
 
 
@@ -361,17 +361,8 @@ def reshape(x: ArrayLike, /, shape: tuple[int, ...], *, copy: bool | None = None
     InvalidArgument
         More than one -1; or ``copy=False`` and the shape changes.
     """
-    if type(shape) is int:
-        sizes: tuple[int, ...] = (shape,)
-    elif type(shape) is tuple:
-        sizes = shape
-        for n in shape:
-            if type(n) is not int:
-                sizes = tuple([as_int(n, "reshape", "shape") for n in shape])
-                break
-    else:
-        found = _required(shape if isinstance(shape, Sequence) else as_int(shape, "reshape", "shape"), "reshape")
-        sizes = (found,) if isinstance(found, int) else found
+    found = _required(list(shape) if isinstance(shape, Sequence) else shape, "reshape", "shape")
+    sizes = (found,) if isinstance(found, int) else found
     if copy is False:
         return _reshape_in_place(x, sizes)
     return call1(_reshape, x, sizes)

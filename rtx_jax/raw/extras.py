@@ -28,7 +28,7 @@ def isclose(x1: jax.Array, x2: jax.Array, *, rtol: float, atol: float, equal_nan
         a, b = cast(x1, dtype), cast(x2, dtype)
         real = real_of(dtype)
         near = jnp.abs(a - b) <= np.array(atol, real) + np.array(rtol, real) * jnp.abs(b)
-        out = (a == b) | (near & jnp.isfinite(a) & jnp.isfinite(b))
+        out: jax.Array = (a == b) | (near & jnp.isfinite(a) & jnp.isfinite(b))
         return out | (jnp.isnan(a) & jnp.isnan(b)) if equal_nan else out
 
 
@@ -67,7 +67,7 @@ def pad(
     compute = accumulator(x.dtype) if mode in ("mean", "median") else x.dtype
     try:
         with enter(x.dtype):
-            out = jnp.pad(cast(x, compute), pad_width, mode, **options)  # type: ignore[arg-type]
+            out = jnp.pad(cast(x, compute), pad_width, mode, **options)
             return cast(out, x.dtype)
     except ValueError as error:
         raise InvalidArgument(
