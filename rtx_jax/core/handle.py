@@ -286,8 +286,10 @@ def update(
         if wide:
             restore_x64(previous)
     if type(result) is ArrayImpl:
-        handle._data = result
+        # In this order: a thread that shares the new array between the stores must not be overruled by the last one.
+        handle._data = PENDING
         handle._owned = True
+        handle._data = result
         return
     # A trace of plain JAX runs, which nothing told us about before.
     handle._data = data
