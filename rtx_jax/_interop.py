@@ -176,7 +176,7 @@ def _host_capsule(
         raise _no_export("copy", f"False for an Array on {device_name(data.sharding)}", "None or True")
     versioned = max_version is not None and max_version[0] >= 1
     try:
-        if data.dtype.kind not in "biufc" or (copy is False and not versioned):
+        if data.dtype.isbuiltin != 1 or (copy is False and not versioned):
             # NumPy exports neither ml_dtypes nor read-only memory without a version; JAX exports both.
             exported = _exclusive(h) if copy is False else jax.device_put(np.array(np.asarray(data)))
             return exported.__dlpack__(max_version=max_version)  # type: ignore[call-arg]
