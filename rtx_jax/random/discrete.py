@@ -10,13 +10,14 @@ import builtins
 import math
 
 import jax
+import ml_dtypes
 import numpy as np
 
 from .._array import Array, call2
 from ..core.axes import as_int, normalize_axis
 from ..core.devices import DeviceLike, resolve
 from ..core.dispatch import Op
-from ..core.dtypes import DTypeLike, default_float
+from ..core.dtypes import REAL_FLOATING, DTypeLike, default_float
 from ..core.handle import data_of
 from ..errors import InvalidArgument, ShapeMismatch, UnsupportedDType
 from ..raw import random as _raw
@@ -350,7 +351,7 @@ def _weights(p: Array | jax.Array | np.ndarray | list[float], n: int, distinct: 
     if isinstance(data, jax.core.Tracer):
         return values
     host = np.asarray(data).astype(np.float64)
-    tolerance = max(1e-8, 4 * n * float(np.finfo(values.dtype).eps)) if values.dtype.kind == "f" else 1e-2
+    tolerance = max(1e-8, 4 * n * float(ml_dtypes.finfo(values.dtype).eps)) if values.dtype in REAL_FLOATING else 0.0
     if not np.all(host >= 0) or abs(host.sum() - 1) > tolerance or np.count_nonzero(host) < distinct:
         raise InvalidArgument(
             "random.choice",
