@@ -153,12 +153,8 @@ def _gradient_ours(xp: ModuleType, w: object, x: object, y: object) -> object:
 
 PROGRAMS = (
     Program("elementwise chain", lambda d: (_values(32)(d),), _chain_plain, _chain_ours),
-    Program(
-        "matmul and softmax", lambda d: (_values(8, 16)(d), _values(16, 8)(d)), _softmax_plain, _softmax_ours
-    ),
-    Program(
-        "layer norm", lambda d: (_values(4, 16)(d), _values(16)(d), _values(16)(d)), _norm_plain, _norm_ours
-    ),
+    Program("matmul and softmax", lambda d: (_values(8, 16)(d), _values(16, 8)(d)), _softmax_plain, _softmax_ours),
+    Program("layer norm", lambda d: (_values(4, 16)(d), _values(16)(d), _values(16)(d)), _norm_plain, _norm_ours),
     Program(
         "computed-index update",
         lambda d: (_values(16)(d), np.asarray(3, np.int32), np.asarray(7, d)),
@@ -171,7 +167,9 @@ PROGRAMS = (
     Program("argsort", lambda d: (_values(4, 8)(d),), _argsort_plain, _argsort_ours, wide=True),
     Program("masked update", lambda d: (_values(16)(d),), _masked_plain, _masked_ours, donated=(0,)),
     Program("convolution", lambda d: (_values(1, 2, 8, 8)(d), _values(3, 2, 3, 3)(d)), _conv_plain, _conv_ours),
-    Program("gradient", lambda d: (_values(8, 4)(d), _values(6, 8)(d), _values(6, 4)(d)), _gradient_plain, _gradient_ours),
+    Program(
+        "gradient", lambda d: (_values(8, 4)(d), _values(6, 8)(d), _values(6, 4)(d)), _gradient_plain, _gradient_ours
+    ),
 )
 
 _METADATA = re.compile(r",? ?(metadata|frontend_attributes)=\{[^{}]*(\{[^{}]*\}[^{}]*)*\}")

@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 
 from .._array import Array
-from .._compat import restore_x64, swap_x64
+from .._compat import is_x64, restore_x64, swap_x64
 from ..core.handle import share
 from ..errors import InvalidArgument, ShapeMismatch, UnsupportedDType
 from .scope import Scope
@@ -57,7 +58,7 @@ class _Packed:
         with scope.running():
             args = [unpack(value, spec) for value, spec in zip(raw, self.specs, strict=True)]
             kwargs = unpack(self.kwargs, self.kwargs_spec)
-            out = self.fn(*args, **kwargs)  # type: ignore[arg-type]
+            out = self.fn(*args, **kwargs)
             if self.has_aux:
                 if not isinstance(out, tuple) or len(out) != 2:
                     raise InvalidArgument(
@@ -80,7 +81,7 @@ class _Packed:
         """Run the function and insist on a scalar result, returned as an array."""
         out = self(*raw)
         value = out[0] if self.has_aux else out  # type: ignore[index]
-        if not isinstance(value, jax.Array | bool | int | float | complex | np.generic) or np.shape(value):  # type: ignore[arg-type]
+        if not isinstance(value, jax.Array | bool | int | float | complex | np.generic) or np.shape(value):
             shown = f"shape {value.shape}" if isinstance(value, jax.Array) else f"type {type(value).__name__}"
             raise ShapeMismatch(
                 self.operation,
@@ -96,7 +97,7 @@ class _Packed:
     @contextmanager
     def x64(self) -> Iterator[None]:
         """Enter x64 where the function uses 64-bit types; leaves as it was, whatever the function switched on."""
-        previous = swap_x64(True) if self.wide else swap_x64(jax.config.jax_enable_x64)
+        previous = swap_x64(self.wide or is_x64())
         try:
             yield
         finally:
@@ -186,9 +187,7 @@ def value_and_grad(
             if isinstance(argnums, int):
                 gradient = unpack_result(gradient, packed.specs[chosen])  # type: ignore[index]
             else:
-                gradient = tuple(
-                    unpack_result(part, packed.specs[i]) for part, i in zip(gradient, nums, strict=True)
-                )
+                gradient = tuple(unpack_result(part, packed.specs[i]) for part, i in zip(gradient, nums, strict=True))
             if has_aux:
                 value, aux = out
                 return (_result(value, packed.result), _result(aux, packed.aux)), gradient
@@ -247,9 +246,9 @@ def _jacobian(
         _check_kinds(operation, packed.args, nums, False)
         chosen = nums[0] if isinstance(argnums, int) else nums
         with packed.x64():
-            out = transform(packed, chosen, has_aux=has_aux, holomorphic=holomorphic)(*packed.args)
+            out: Any = transform(packed, chosen, has_aux=has_aux, holomorphic=holomorphic)(*packed.args)
             if has_aux:
-                matrix, aux = out  # type: ignore[misc]
+                matrix, aux = out
                 return wrap_tree(matrix), _result(aux, packed.aux)
             return wrap_tree(out)
 
@@ -350,7 +349,8 @@ def vjp(fn: Callable[..., object], *primals: object, has_aux: bool = False) -> t
     """
     packed = _keeping("vjp", fn, primals, has_aux)
     with packed.x64():
-        out, pull, *aux = jax.vjp(packed, *packed.args, has_aux=has_aux)
+        result: Any = jax.vjp(packed, *packed.args, has_aux=has_aux)  # type: ignore[call-overload]
+        out, pull, *aux = result
         value = _result(out, packed.result)
 
     def pullback(cotangent: object) -> tuple[object, ...]:
@@ -380,7 +380,7 @@ def _like(operation: str, argument: str, tree: Tree, model: Tree) -> Tree:
         The structures or the shapes differ.
     """
     raw, spec = pack(tree)
-    treedef = jax.tree.structure(model)
+    treedef: Any = jax.tree.structure(model)
     if spec.treedef != treedef:
         raise ShapeMismatch(
             operation,
@@ -397,14 +397,14 @@ def _like(operation: str, argument: str, tree: Tree, model: Tree) -> Tree:
             leaf = np.asarray(leaf, dtype)
         elif dtype is not None and dtype.kind in "fcV" and getattr(leaf, "dtype", dtype) != dtype:
             leaf = lax.convert_element_type(leaf, dtype)
-        if np.shape(leaf) != np.shape(like):  # type: ignore[arg-type]
+        if np.shape(leaf) != np.shape(like):
             raise ShapeMismatch(
                 operation,
                 argument,
-                got=f"shape {np.shape(leaf)}",  # type: ignore[arg-type]
-                wanted=f"shape {np.shape(like)}",  # type: ignore[arg-type]
-                expected=np.shape(like),  # type: ignore[arg-type]
-                got_shape=np.shape(leaf),  # type: ignore[arg-type]
+                got=f"shape {np.shape(leaf)}",
+                wanted=f"shape {np.shape(like)}",
+                expected=np.shape(like),
+                got_shape=np.shape(leaf),
             )
         leaves.append(leaf)
     return treedef.unflatten(leaves)

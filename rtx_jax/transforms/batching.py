@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from .._compat import restore_x64, swap_x64
 from ..errors import InvalidArgument
 from .scope import StepScope
-from .trees import Spec, pack, pack_result, unpack, unpack_result, wide_tree
+from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result, wide_tree
 
 __all__ = ["vmap"]
 
@@ -70,12 +71,12 @@ def vmap(
             raw, spec = pack(args, operation="vmap")
             named, named_spec = pack(kwargs, operation="vmap")
 
-            def mapped(values: object, keywords: object, row: jax.Array) -> object:
+            def mapped(values: object, keywords: Tree, row: Any) -> object:
                 nonlocal entered
                 entered = True
                 with StepScope("vmap", lambda: row).running():
                     inner = unpack(values, spec)
-                    out = fn(*inner, **unpack(keywords, named_spec))  # type: ignore[misc, call-overload]
+                    out = fn(*inner, **unpack(keywords, named_spec))
                     packed, out_spec = pack_result(out)
                     result.append(out_spec)
                     return packed
@@ -109,9 +110,9 @@ def _size(raw: object, axes: object, named: object) -> int:
     """Return the length of the mapped axis by mapping a function that asks for it."""
     sizes: list[int] = []
 
-    def note(leaf: object, axis: object) -> None:
+    def note(leaf: Tree, axis: object) -> None:
         if isinstance(axis, int):
-            sizes.append(int(np.shape(leaf)[axis]))  # type: ignore[arg-type]
+            sizes.append(int(np.shape(leaf)[axis]))
 
     def walk(axis: object, value: object) -> None:
         jax.tree.map(lambda leaf: note(leaf, axis), value)
@@ -124,5 +125,3 @@ def _size(raw: object, axes: object, named: object) -> int:
     if not sizes:
         raise ValueError("no argument is mapped; pass axis_size")
     return sizes[0]
-
-

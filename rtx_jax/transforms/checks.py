@@ -102,7 +102,9 @@ def checked(
             )
     from jax.experimental import checkify  # it loads much else, so only where it is used
 
-    kinds = functools.reduce(lambda sets, name: sets | getattr(checkify, _CHECKS[name]), wanted, frozenset())
+    kinds: frozenset[type] = functools.reduce(
+        lambda sets, name: sets | getattr(checkify, _CHECKS[name]), wanted, frozenset()
+    )
 
     def traced(*args: object, **kwargs: object) -> tuple[CheckedError, object]:
         raw, spec = pack((args, kwargs), operation="checked")
@@ -110,7 +112,7 @@ def checked(
 
         def body(values: Tree) -> Tree:
             with Scope("checked").running():
-                inner, named = unpack(values, spec)  # type: ignore[misc]
+                inner, named = unpack(values, spec)
                 out, out_spec = pack_result(fn(*inner, **named))
                 result.append(out_spec)
                 return out

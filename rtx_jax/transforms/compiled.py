@@ -8,7 +8,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from .. import _config
 from .._array import Array, lift
 from .._compat import ArrayImpl, restore_x64, swap_x64, trace_context, x64
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
-from ..core.handle import data_of, tracing
+from ..core.handle import Handle, data_of, tracing
 from ..errors import InvalidArgument, UnsupportedDType
 from . import compiles, paths
 from .program import Call, Program, bind, operands_of, run, trace
@@ -111,7 +111,7 @@ class Compiled(Generic[P, R]):
     def _bound_to(self, instance: object) -> Compiled[..., R]:
         """Return the function with its first parameter bound: a tree is an argument, anything else is captured."""
         if not jax.tree_util.all_leaves([instance]) or type(instance) is Array:
-            return functools.partial(self, instance)  # type: ignore[return-value]
+            return functools.partial(self, instance)  # type: ignore[return-value, arg-type]
         key = id(instance)
         known = self._methods.get(key)
         if known is None:
@@ -130,7 +130,7 @@ class Compiled(Generic[P, R]):
         # What is kept must not hold the instance; the function bound to it is made anew, and shares the programs.
         bound: Compiled[..., R] = object.__new__(Compiled)
         bound.__dict__.update(known[1].__dict__)
-        bound.fn = self.fn.__get__(instance)  # type: ignore[attr-defined]
+        bound.fn = self.fn.__get__(instance)
         return bound
 
     # -- signatures
@@ -167,7 +167,7 @@ class Compiled(Generic[P, R]):
 
     def _find(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[Program, Call, list[Array | None], bool]:
+    ) -> tuple[Program, Call, list[Handle | None], bool]:
         """Return the program for these arguments, tracing it when there is none that fits."""
         if self.static_argnums or self.static_argnames:
             dynamic, named, static, merge = self._split(args, kwargs)
@@ -191,7 +191,7 @@ class Compiled(Generic[P, R]):
                     if len(self._flat) >= _MAX_SIGNATURES:
                         self._flat.clear()
                     self._flat[(*avals, *context)] = found[0]
-            return (*found, wide)  # type: ignore[return-value]
+            return (*found, wide)
         finally:
             if wide:
                 restore_x64(previous)
@@ -203,16 +203,16 @@ class Compiled(Generic[P, R]):
             known = self._state["wide"] = needs_x64(list(paths.reachable(self.fn)))
         return known
 
-    def _match(self, key: Hashable, call: Call) -> tuple[Program, Call, list[object]] | None:
+    def _match(self, key: tuple[Any, ...], call: Call) -> tuple[Program, Call, list[Handle | None]] | None:
         for program in self._programs.get(key, ()):
             found = bind(program, self.fn, call)
             if found is not None:
-                return program, call, found  # type: ignore[return-value]
+                return program, call, found
         return None
 
     def _trace(
-        self, key: Hashable, call: Call, dynamic: tuple[object, ...], named: dict[str, object]
-    ) -> tuple[Program, Call, list[object]]:
+        self, key: tuple[Any, ...], call: Call, dynamic: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[Program, Call, list[Handle | None]]:
         signature = self._describe(call, dynamic, named, key)
         compiles.note_trace(self.name, signature, self._signatures)
         program, found = trace(self.fn, self.name, call, self._donated(call, dynamic, named))
@@ -222,14 +222,14 @@ class Compiled(Generic[P, R]):
                 del self._signatures[0]
             self._programs.setdefault(key, []).insert(0, program)
         self._signatures.append(signature)
-        return program, call, found  # type: ignore[return-value]
+        return program, call, found
 
     def _describe(
-        self, call: Call, dynamic: tuple[object, ...], named: dict[str, object], key: tuple[object, ...]
+        self, call: Call, dynamic: tuple[object, ...], named: dict[str, object], key: tuple[Any, ...]
     ) -> compiles.Signature:
         """Return the signature in words, for `explain_compiles`."""
         _, static, _, _, _, context = key
-        fixed = static[1] if static else ()  # type: ignore[index]
+        fixed = static[1] if static else ()
         taken = {place for place, _, _ in fixed}
         positions = [i for i in range(len(dynamic) + len(taken)) if i not in taken]
         labelled = {self._label(i): value for i, value in zip(positions, dynamic, strict=False)} | named
@@ -247,7 +247,9 @@ class Compiled(Generic[P, R]):
 
     def _split(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[tuple[object, ...], dict[str, object], Hashable, Callable[..., tuple[tuple[object, ...], dict[str, object]]]]:
+    ) -> tuple[
+        tuple[object, ...], dict[str, object], Hashable, Callable[..., tuple[tuple[object, ...], dict[str, object]]]
+    ]:
         """Separate the static arguments; return the dynamic ones, the statics as a key, and how to merge them."""
         count = len(args)
         fixed = {i % count: args[i] for i in self.static_argnums if -count <= i < count}
@@ -322,6 +324,9 @@ def _take_apart(
     operands: list[object] = []
     handles: list[Array | None] = []
     seen: dict[int, int] = {}
+    kind: str
+    data: object
+    handle: Array | None
     for leaf in leaves:
         if type(leaf) is Array:
             slot = seen.get(id(leaf))
@@ -489,8 +494,11 @@ def jit(
         )  # type: ignore[return-value]
     if not callable(fn):
         raise InvalidArgument(
-            "jit", "fn", got=f"an object of type {type(fn).__name__}", wanted="a function", arg="fn", reason="not callable"
+            "jit",
+            "fn",
+            got=f"an object of type {type(fn).__name__}",
+            wanted="a function",
+            arg="fn",
+            reason="not callable",
         )
-    return Compiled(
-        fn, *_resolve(fn, static_argnums, static_argnames), *_resolve(fn, donate_argnums, donate_argnames)
-    )
+    return Compiled(fn, *_resolve(fn, static_argnums, static_argnames), *_resolve(fn, donate_argnums, donate_argnames))

@@ -148,6 +148,6 @@ def _changed(before: str, now: str) -> str:
 def note_trace(name: str, signature: Signature, before: Sequence[Signature]) -> None:
     """Record the trace of a function of `jit`, with the smallest difference from what was traced before."""
     if _reports:
-        reasons = [signature.difference(other) for other in before]
-        reason = "; ".join(min(reasons, key=len)) if reasons else "first call"
+        reasons: list[list[str]] = sorted((signature.difference(other) for other in before), key=len)
+        reason = "; ".join(reasons[0]) if reasons else "first call"
         _note("trace", name, 0.0, reason)

@@ -38,7 +38,9 @@ def _no_step() -> jax.Array:
     raise _NeedsStep
 
 
-def _run(kind: str, traced: Function, functions: Sequence[Function], settings: tuple[object, ...], *args: object) -> object:
+def _run(
+    kind: str, traced: Function, functions: Sequence[Function], settings: tuple[object, ...], *args: object
+) -> object:
     """Call ``traced(functions, settings, *args)``, through a cached compiled function when nothing is traced."""
     if not tracing.settle():
         wide = wide_tree(args)
@@ -134,7 +136,9 @@ def scan(
     return _run("scan", _scan, (f,), (length, bool(reverse), int(unroll)), init, xs)  # type: ignore[return-value]
 
 
-def _scan(functions: Sequence[Function], settings: tuple[object, ...], init: object, xs: object) -> tuple[object, object]:
+def _scan(
+    functions: Sequence[Function], settings: tuple[object, ...], init: object, xs: object
+) -> tuple[object, object]:
     (f,), (length, reverse, unroll) = functions, settings
     carry, carry_spec = pack(init, operation="scan", argument="init")
     slices, slices_spec = pack(xs, operation="scan", argument="xs")
@@ -162,7 +166,7 @@ def _scan(functions: Sequence[Function], settings: tuple[object, ...], init: obj
             last, ys = lax.scan(lambda state, x: body(state, x, None), carry, slices, **options)  # type: ignore[arg-type]
         except _NeedsStep:
             count = length if length is not None else jax.tree.leaves(slices)[0].shape[0]
-            steps = jnp.arange(count, dtype=jnp.uint32)  # type: ignore[arg-type]
+            steps = jnp.arange(count, dtype=jnp.uint32)
             last, ys = lax.scan(lambda state, x: body(state, x[0], x[1]), carry, (slices, steps), **options)  # type: ignore[arg-type]
     except TypeError as error:
         if type(error) is TypeError and "carry" in str(error):
@@ -311,7 +315,7 @@ def cond(pred: object, true_fun: Function, false_fun: Function, *operands: objec
 def _branch(operation: str, fn: Function, spec: Spec, result: list[Spec]) -> Callable[..., Tree]:
     def run(*values: object) -> Tree:
         with Scope(operation).running():
-            out, out_spec = pack(fn(*unpack(values, spec)))  # type: ignore[misc]
+            out, out_spec = pack(fn(*unpack(values, spec)))
             result.append(out_spec)
             return out
 
@@ -324,7 +328,7 @@ def _cond(functions: Sequence[Function], settings: tuple[object, ...], pred: obj
     result: list[Spec] = []
     branches = [_branch("cond", fn, spec, result) for fn in functions]
     try:
-        out = lax.cond(test, *branches, *raw)  # type: ignore[misc]
+        out = lax.cond(test, *branches, *raw)
     except TypeError as error:
         if type(error) is TypeError:
             raise _mismatch("cond", "true_fun and false_fun", error) from error
@@ -372,7 +376,7 @@ def _switch(functions: Sequence[Function], settings: tuple[object, ...], index: 
     raw, spec = pack(operands, operation="switch", argument="operands")
     result: list[Spec] = []
     try:
-        out = lax.switch(place, [_branch("switch", fn, spec, result) for fn in functions], *raw)  # type: ignore[misc, call-overload]
+        out = lax.switch(place, [_branch("switch", fn, spec, result) for fn in functions], *raw)
     except TypeError as error:
         if type(error) is TypeError:
             raise _mismatch("switch", "branches", error) from error

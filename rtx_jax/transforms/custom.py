@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ class _Custom:
     operation = ""
 
     def __init__(self, fn: Callable[..., object], nondiff_argnums: Sequence[int]) -> None:
-        functools.update_wrapper(self, fn, updated=())
+        functools.update_wrapper(self, fn, updated=())  # type: ignore[arg-type]
         self.fn = fn
         self.nondiff_argnums = tuple(nondiff_argnums)
 
@@ -81,13 +82,13 @@ class CustomVjp(_Custom):
 
         def primal(*values: object) -> Tree:
             with Scope(self.operation).running():
-                out, specs["out"] = pack_result(self.fn(*self._merge(fixed, unpack(values, inputs))))  # type: ignore[arg-type]
+                out, specs["out"] = pack_result(self.fn(*self._merge(fixed, unpack(values, inputs))))
                 return out
 
         def fwd(*values: object) -> tuple[Tree, Tree]:
             with Scope(self.operation).running():
-                pair = forward(*self._merge(fixed, unpack(values, inputs)))  # type: ignore[arg-type]
-                out, residuals = pair  # type: ignore[misc]
+                pair: Any = forward(*self._merge(fixed, unpack(values, inputs)))
+                out, residuals = pair
                 packed, specs["out"] = pack_result(out)
                 kept, specs["residuals"] = pack(residuals)
                 return packed, kept
@@ -96,9 +97,7 @@ class CustomVjp(_Custom):
             previous = swap_x64(True) if wide else None
             try:
                 with Scope(self.operation).running():
-                    parts = backward(
-                        *fixed, unpack(residuals, specs["residuals"]), unpack(cotangent, specs["out"])
-                    )
+                    parts = backward(*fixed, unpack(residuals, specs["residuals"]), unpack(cotangent, specs["out"]))
                     if not isinstance(parts, tuple) or len(parts) != len(rest):
                         raise InvalidArgument(
                             self.operation,
@@ -108,7 +107,7 @@ class CustomVjp(_Custom):
                             arg="bwd",
                             reason="one cotangent for each argument",
                         )
-                    return tuple(_cotangent(part, like) for part, like in zip(parts, raw, strict=True))  # type: ignore[call-overload]
+                    return tuple(_cotangent(part, like) for part, like in zip(parts, raw, strict=True))
             finally:
                 if wide:
                     restore_x64(previous)
@@ -117,7 +116,7 @@ class CustomVjp(_Custom):
         try:
             rule = jax.custom_vjp(primal)
             rule.defvjp(fwd, bwd)
-            return unpack_result(rule(*raw), specs["out"])  # type: ignore[misc]
+            return unpack_result(rule(*raw), specs["out"])
         finally:
             if wide:
                 restore_x64(previous)
@@ -129,14 +128,16 @@ def _cotangent(part: object, like: Tree) -> Tree:
         return None
     packed, _ = pack(part)
     return jax.tree.map(
-        lambda value, model: value if value is None or not hasattr(model, "dtype") else jnp.asarray(value, _tangent(model)),
+        lambda value, model: (
+            value if value is None or not hasattr(model, "dtype") else jnp.asarray(value, _tangent(model))
+        ),
         packed,
         like,
     )
 
 
 def _tangent(model: jax.Array) -> np.dtype:
-    return model.dtype if model.dtype.kind in "fcV" else jax.dtypes.float0  # type: ignore[return-value]
+    return model.dtype if model.dtype.kind in "fcV" else jax.dtypes.float0
 
 
 class CustomJvp(_Custom):
@@ -172,13 +173,13 @@ class CustomJvp(_Custom):
 
         def primal(*values: object) -> Tree:
             with Scope(self.operation).running():
-                out, specs["out"] = pack_result(self.fn(*self._merge(fixed, unpack(values, inputs))))  # type: ignore[arg-type]
+                out, specs["out"] = pack_result(self.fn(*self._merge(fixed, unpack(values, inputs))))
                 return out
 
         def jvp(primals: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[Tree, Tree]:
             with Scope(self.operation).running():
-                pair = rule(*fixed, unpack(primals, inputs), unpack(tangents, inputs))
-                value, tangent = pair  # type: ignore[misc]
+                pair: Any = rule(*fixed, unpack(primals, inputs), unpack(tangents, inputs))
+                value, tangent = pair
                 packed, specs["out"] = pack_result(value)
                 direction, _ = pack_result(tangent)
                 return packed, jax.tree.map(
@@ -191,7 +192,7 @@ class CustomJvp(_Custom):
         try:
             function = jax.custom_jvp(primal)
             function.defjvp(jvp)
-            return unpack_result(function(*raw), specs["out"])  # type: ignore[misc]
+            return unpack_result(function(*raw), specs["out"])
         finally:
             if wide:
                 restore_x64(previous)
@@ -255,7 +256,7 @@ def checkpoint(
 
         def body(values: Tree) -> Tree:
             with Scope("checkpoint").running():
-                rest, keywords = unpack(values, inputs)  # type: ignore[misc]
+                rest, keywords = unpack(values, inputs)
                 remaining = iter(rest)
                 merged = [fixed[i] if i in fixed else next(remaining) for i in range(count)]
                 out, specs["out"] = pack_result(fn(*merged, **keywords))

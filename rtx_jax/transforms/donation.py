@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 
@@ -27,7 +27,7 @@ _getrefcount = sys.getrefcount
 def run_donating(
     function: Callable[..., list[jax.Array]],
     name: str,
-    operands: list[object],
+    operands: list[Any],
     written: Sequence[Written],
     given: Sequence[Given],
 ) -> list[jax.Array]:
@@ -36,7 +36,7 @@ def run_donating(
     An array that somebody else can see is copied first, which costs what an update out of place would; so there is
     one compiled form for owned and shared Arrays. Handles that were taken are left for the caller to fill.
     """
-    taken: list[tuple[Handle, object]] = []
+    taken: list[tuple[Handle, Any]] = []
     outputs: list[jax.Array] | None = None
     kept = {i for _, i, _ in written}
     try:
@@ -53,14 +53,14 @@ def run_donating(
     finally:
         if outputs is None:
             for handle, data in taken:
-                handle._data = data  # type: ignore[assignment]
-    for handle, i in given:
+                handle._data = data
+    for owner, i in given:
         if i not in kept:
-            _leave_deleted(handle, operands[i])  # type: ignore[arg-type]
+            _leave_deleted(owner, operands[i])
     return outputs
 
 
-def give_up(given: Sequence[Given], operands: Sequence[object], written: Sequence[Written]) -> None:
+def give_up(given: Sequence[Given], operands: Sequence[Any], written: Sequence[Written]) -> None:
     """Make donated handles unusable after a call that did not donate, without touching memory others may see."""
     kept = {i for _, i, _ in written}
     for handle, i in given:
@@ -76,23 +76,23 @@ def _leave_deleted(handle: Handle | None, data: jax.Array) -> None:
         handle._owned = False
 
 
-def _take(handle: Handle, operands: list[object], i: int) -> bool:
+def _take(handle: Handle, operands: list[Any], i: int) -> bool:
     """Take the array out of a handle that owns it alone; False when somebody else can see it."""
     if handle._owned is not True or not _GIL or handle._data is not operands[i]:
         return False
-    handle._data = PENDING  # type: ignore[assignment]
+    handle._data = PENDING
     if _getrefcount(operands[i]) <= _ALONE:
         return True
-    handle._data = operands[i]  # type: ignore[assignment]
+    handle._data = operands[i]
     return False
 
 
 def _calibrate() -> int:
     """What getrefcount tells in `_take` of an array that only the handle and the list of operands held."""
     probe = Handle()
-    operands: list[object] = [object()]
-    probe._data = operands[0]  # type: ignore[assignment]
-    probe._data = PENDING  # type: ignore[assignment]
+    operands: list[Any] = [object()]
+    probe._data = operands[0]
+    probe._data = PENDING
     return _getrefcount(operands[0])
 
 

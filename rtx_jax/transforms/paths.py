@@ -61,7 +61,7 @@ def follow(root: object, path: Path) -> object | None:
 
 def _step(node: object, kind: str, key: object) -> object:
     if kind == "attr":
-        return getattr(node, key)  # type: ignore[arg-type]
+        return getattr(node, str(key))
     if kind == "item":
         return node[key]  # type: ignore[index]
     if kind == "cell":

@@ -86,7 +86,9 @@ class Program:
         The random streams that the function draws from; None stands for the global one, whichever that is now.
     result
         How to build each leaf of the result: ``("new" | "plain", output)``, ``("argument", operand)``,
-        ``("captured", index)``, ``("same", leaf)`` or ``("value", object)``.
+        ``("captured", index)``, ``("same", leaf)`` or ``("value", index into values)``.
+    values
+        Leaves of the result that are not arrays.
     argument_writes, captured_writes
         ``(operand or index, output)`` pairs.
     pure, single
@@ -102,7 +104,8 @@ class Program:
     streams: list[Stream | None]
     captured: list[Captured]
     out_tree: jax.tree_util.PyTreeDef
-    result: list[tuple[str, object]]
+    result: list[tuple[str, int]]
+    values: list[object]
     argument_writes: list[tuple[int, int]]
     captured_writes: list[tuple[int, int]]
     keep: bool
@@ -156,10 +159,11 @@ def trace(
     program = Program(
         closed=split.closed,
         hidden=hidden,
-        streams=[None if stream is global_stream.get() else stream for stream in scope.streams] if scope.streams else [],
+        streams=[None if stream is global_stream.get() else stream for stream in scope.streams],
         captured=captured,
         out_tree=plan.out_tree,
-        result=[(kind, position[value] if kind == "captured" else value) for kind, value in plan.result],  # type: ignore[index]
+        result=[(kind, position[value] if kind == "captured" else value) for kind, value in plan.result],
+        values=plan.values,
         argument_writes=plan.argument_writes,
         captured_writes=captured_writes,
         keep=pure,
@@ -178,7 +182,8 @@ class _Plan:
 
     def __init__(self) -> None:
         self.outputs: list[jax.Array] = []
-        self.result: list[tuple[str, object]] = []
+        self.result: list[tuple[str, int]] = []
+        self.values: list[object] = []
         self.argument_writes: list[tuple[int, int]] = []
         self.captured_writes: list[tuple[int, int]] = []
 
@@ -227,16 +232,18 @@ class _Plan:
             elif isinstance(leaf, np.ndarray | np.generic):
                 self.result.append(("new", self._add(lift(leaf))))
             else:
-                self.result.append(("value", leaf))
+                self.result.append(("value", len(self.values)))
+                self.values.append(leaf)
 
     def _add(self, data: jax.Array) -> int:
-        self.outputs.append(strengthen(data))  # type: ignore[arg-type]
+        self.outputs.append(strengthen(data))
         return len(self.outputs) - 1
 
 
-def _listed(function: Callable[..., object]) -> Callable[..., list[jax.Array]]:
+def _listed(function: Callable[..., Sequence[jax.Array]]) -> Callable[..., list[jax.Array]]:
     def call(*operands: jax.Array) -> list[jax.Array]:
-        return list(function(*operands))  # type: ignore[call-overload]
+        outputs: list[jax.Array] = list(function(*operands))
+        return outputs
 
     return call
 
@@ -333,7 +340,7 @@ def _result(program: Program, call: Call, found: list[Handle | None], outputs: l
     leaves: list[object] = []
     for kind, value in program.result:
         if kind == "new":
-            data = outputs[value]  # type: ignore[index]
+            data = outputs[value]
             if type(data) is ArrayImpl and not tracing.active:
                 handle = object.__new__(Array)
                 handle._data = data
@@ -342,15 +349,15 @@ def _result(program: Program, call: Call, found: list[Handle | None], outputs: l
             else:
                 leaves.append(wrap(data))
         elif kind == "plain":
-            leaves.append(outputs[value])  # type: ignore[index]
+            leaves.append(outputs[value])
         elif kind == "argument":
-            leaves.append(call.handles[value])  # type: ignore[index]
+            leaves.append(call.handles[value])
         elif kind == "captured":
-            leaves.append(found[value])  # type: ignore[index]
+            leaves.append(found[value])
         elif kind == "same":
-            leaves.append(leaves[value])  # type: ignore[index]
+            leaves.append(leaves[value])
         else:
-            leaves.append(value)
+            leaves.append(program.values[value])
     if program.single:
         return leaves[0]
     return program.out_tree.unflatten(leaves)

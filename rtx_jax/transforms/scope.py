@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import jax
 import numpy as np
@@ -23,6 +24,7 @@ from ..core.random import Stream, fold_in
 from ..errors import RngUnderTrace
 
 __all__ = ["JitScope", "Operand", "Scope", "StepScope"]
+
 
 class Scope:
     """A transform that takes outside Arrays as constants and refuses writes to them."""
@@ -84,7 +86,7 @@ class Scope:
 
     # -- random keys
 
-    def random_key(self, stream: Stream) -> jax.Array:
+    def random_key(self, stream: object) -> jax.Array:
         """Return data of a fresh key of `stream`, different for each call, row of `vmap` and step of a loop.
 
         Raises
@@ -99,7 +101,7 @@ class Scope:
                 wanted="a transform of rtx_jax, which gives each row and step a key of its own",
                 remedy="Use rtx_jax's transform of the same name, or pass key= to the draw.",
             )
-        return self._next_key(stream)
+        return self._next_key(cast(Stream, stream))
 
     def _next_key(self, stream: Stream) -> jax.Array:
         # In the trace of this scope: the key serves later draws too, which may come from another inner trace.

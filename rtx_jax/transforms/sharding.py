@@ -54,14 +54,14 @@ def shard_map(
 
         def body(*values: Tree) -> Tree:
             with StepScope("shard_map", _device_number(mesh, axis_names)).running():
-                out, out_spec = pack_result(fn(*unpack(values, spec)))  # type: ignore[misc]
+                out, out_spec = pack_result(fn(*unpack(values, spec)))
                 result.append(out_spec)
                 return out
 
         mapped = jax.shard_map(
             body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
-        return unpack_result(mapped(*raw), result[-1])  # type: ignore[misc]
+        return unpack_result(mapped(*raw), result[-1])
 
     compiled = jit(functools.wraps(fn)(traced))
 
@@ -76,7 +76,9 @@ def _device_number(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None, axis_names: frozenset[Hashable]
 ) -> Callable[[], jax.Array]:
     def number() -> jax.Array:
-        names = tuple(axis_names) or (mesh.axis_names if mesh is not None else jax.sharding.get_abstract_mesh().axis_names)
+        names = tuple(axis_names) or (
+            mesh.axis_names if mesh is not None else jax.sharding.get_abstract_mesh().axis_names
+        )
         return jax.lax.axis_index(names)
 
     return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -38,7 +38,8 @@ __all__ = [
     "wrap_tree",
 ]
 
-Tree: TypeAlias = object
+# A tree of anything; JAX checks it at run time.
+Tree: TypeAlias = Any
 Kinds: TypeAlias = tuple[str, ...]
 
 # How a leaf looks to the user's function. "number" is a Python number outside and a weakly typed Array inside, so
@@ -118,7 +119,7 @@ def unpack_result(tree: Tree, spec: Spec) -> Tree:
     result = []
     for kind, leaf in zip(spec.kinds, leaves, strict=True):
         ours = kind in (ARRAY, NUMBER) and isinstance(leaf, jax.Array)
-        result.append(wrap_shared(strengthen(leaf)) if ours else leaf)  # type: ignore[arg-type]
+        result.append(wrap_shared(strengthen(leaf)) if ours else leaf)
     return spec.treedef.unflatten(result)
 
 
@@ -127,9 +128,9 @@ def wrap_tree(tree: Tree) -> Tree:
     return jax.tree.map(lambda leaf: wrap_shared(strengthen(leaf)) if isinstance(leaf, jax.Array) else leaf, tree)
 
 
-def strengthen(leaf: object) -> object:
+def strengthen(leaf: Any) -> Any:
     """Return an array without a weak type."""
-    if isinstance(leaf, jax.Array) and leaf.aval.weak_type:  # type: ignore[attr-defined]
+    if isinstance(leaf, jax.Array) and leaf.aval.weak_type:
         return lax.convert_element_type(leaf, leaf.dtype)
     return leaf
 
@@ -152,4 +153,3 @@ def needs_x64(leaves: Sequence[object]) -> bool:
 def wide_tree(*trees: Tree) -> bool:
     """`needs_x64` of all leaves of some trees."""
     return needs_x64([leaf for tree in trees for leaf in flatten(tree)[0]])
-
