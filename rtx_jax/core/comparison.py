@@ -45,7 +45,7 @@ def comparison(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
             dtype = data_of(x).dtype if isinstance(x, Handle) else getattr(x, "dtype", None)
             if dtype not in INTEGRAL:  # a bool beside an integer beyond the default integer
                 raise
-            above = value > integer_range(dtype)[1]  # type: ignore[operator, arg-type]
+            above = value > integer_range(dtype)[1]  # type: ignore[operator]
             return door.slow(outside, (x,), (above, first))  # type: ignore[return-value]
 
     return call

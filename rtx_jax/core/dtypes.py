@@ -166,7 +166,7 @@ def as_dtype(dtype: object, operation: str = "", argument: str = "dtype", device
     try:
         if dtype is None:
             raise TypeError
-        found = np.dtype(dtype).newbyteorder("=")  # type: ignore[call-overload]
+        found: DType = np.dtype(dtype).newbyteorder("=")  # type: ignore[call-overload]
     except TypeError as error:
         raise UnsupportedDType(
             operation, argument, got=repr(dtype), wanted="a dtype such as xp.float32", dtype=dtype, op=operation
