@@ -71,25 +71,28 @@ def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
         if type(x) is cls:
             data = x._data
             if type(data) is ArrayImpl and not mode.active:
-                need = needs[data.dtype]
-                if need < _CAST:
-                    try:
-                        if need:
-                            previous = swap_x64(True)
-                            try:
-                                result = jitted(data)
-                            finally:
-                                restore_x64(previous)
-                        else:
-                            result = jitted(data)
-                    except Exception as error:
-                        raise_translated(op.name, error)
-                    if type(result) is ArrayImpl:
-                        handle = new(cls)
-                        handle._data = result
-                        handle._owned = True
-                        return handle
-                    return traced(op, (x,), result)  # type: ignore[return-value]
+                wide, run = needs[data.dtype], jitted
+                if wide >= _CAST:
+                    target = default_float(data)
+                    run, wide_result = cast.cache.get(target) or cast.build(target)
+                    wide = wide_result or wide & _X64
+                try:
+                    if wide:
+                        previous = swap_x64(True)
+                        try:
+                            result = run(data)
+                        finally:
+                            restore_x64(previous)
+                    else:
+                        result = run(data)
+                except Exception as error:
+                    raise_translated(op.name, error)
+                if type(result) is ArrayImpl:
+                    handle = new(cls)
+                    handle._data = result
+                    handle._owned = True
+                    return handle
+                return traced(op, (x,), result)  # type: ignore[return-value]
         return _slow(door, op, cast, (x,))  # type: ignore[return-value]
 
     return call
@@ -102,36 +105,45 @@ def floating_binary(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
     cast = _casting(op)
 
     def call(x1: object, x2: object, /) -> _H:
-        if type(x1) is cls and type(x2) is cls:
-            a, b = x1._data, x2._data
-            if type(a) is not ArrayImpl or type(b) is not ArrayImpl or mode.active:
-                return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
-            need, other = needs[a.dtype], needs[b.dtype]
-        elif type(x1) is cls and type(x2) in SCALARS:
+        if mode.active:
+            return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+        run = jitted
+        if type(x1) is cls:
             a = x1._data
-            if type(a) is not ArrayImpl or mode.active or needs[a.dtype] >= _CAST:
+            if type(a) is not ArrayImpl:
                 return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
-            need = needs[a.dtype]
-            b, other = scalar_operand(x2, a.dtype)  # type: ignore[arg-type]
+            wide = needs[a.dtype]
+            if type(x2) is cls:
+                b = x2._data
+                if type(b) is not ArrayImpl:
+                    return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+                other = needs[b.dtype]
+                if wide & other & _CAST:
+                    target = default_float(a)
+                    run, wide_result = cast.cache.get(target) or cast.build(target)
+                    other |= wide_result
+            elif type(x2) in SCALARS:
+                # An integer beside an integer array is made the default float, so that the result becomes that too.
+                b, other = scalar_operand(x2, a.dtype if wide < _CAST else default_float(a))  # type: ignore[arg-type]
+            else:
+                return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
         elif type(x2) is cls and type(x1) in SCALARS:
             b = x2._data
-            if type(b) is not ArrayImpl or mode.active or needs[b.dtype] >= _CAST:
+            if type(b) is not ArrayImpl:
                 return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
-            need = needs[b.dtype]
-            a, other = scalar_operand(x1, b.dtype)  # type: ignore[arg-type]
+            wide = needs[b.dtype]
+            a, other = scalar_operand(x1, b.dtype if wide < _CAST else default_float(b))  # type: ignore[arg-type]
         else:
             return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
-        if need & other & _CAST:
-            return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
         try:
-            if (need | other) & _X64:
+            if (wide | other) & _X64:
                 previous = swap_x64(True)
                 try:
-                    result = jitted(a, b)
+                    result = run(a, b)
                 finally:
                     restore_x64(previous)
             else:
-                result = jitted(a, b)
+                result = run(a, b)
         except Exception as error:
             raise_translated(op.name, error)
         if type(result) is ArrayImpl:
