@@ -69,31 +69,31 @@ class AtKey:
 
     def add(self, value: Array | Scalar) -> Array:
         """Return a copy of x with `value` added at key; repeated indices add up."""
-        return self._update( "add", value)
+        return self._update("add", value)
 
     def subtract(self, value: Array | Scalar) -> Array:
         """Return a copy of x with `value` subtracted at key; repeated indices add up."""
-        return self._update( "subtract", value)
+        return self._update("subtract", value)
 
     def multiply(self, value: Array | Scalar) -> Array:
         """Return a copy of x multiplied by `value` at key; repeated indices multiply up."""
-        return self._update( "multiply", value)
+        return self._update("multiply", value)
 
     def divide(self, value: Array | Scalar) -> Array:
         """Return a copy of x divided by `value` at key."""
-        return self._update( "divide", value)
+        return self._update("divide", value)
 
     def power(self, value: Array | Scalar) -> Array:
         """Return a copy of x raised to `value` at key."""
-        return self._update( "power", value)
+        return self._update("power", value)
 
     def min(self, value: Array | Scalar) -> Array:
         """Return a copy of x with the minimum of itself and `value` at key."""
-        return self._update( "min", value)
+        return self._update("min", value)
 
     def max(self, value: Array | Scalar) -> Array:
         """Return a copy of x with the maximum of itself and `value` at key."""
-        return self._update( "max", value)
+        return self._update("max", value)
 
     def apply(self, function: Callable[[Array], Array]) -> Array:
         """Return a copy of x with `function` applied to the elements at key."""
