@@ -49,6 +49,10 @@ _A = TypeVar("_A", bound="Array")
 __all__ = ["Array", "binary", "call1", "call2", "calln", "interned", "lift", "unary", "wrap", "wrap_shared"]
 
 
+class NotASequence(InvalidDimension, TypeError):
+    """Length or iteration of an Array without axes; a TypeError, which `iter` callers like ``numpy.iterable`` catch."""
+
+
 class Array(Handle):
     """A mutable n-dimensional array on an XLA device.
 
@@ -306,12 +310,12 @@ class Array(Handle):
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise InvalidDimension("len", "x", got="0 axes", wanted="at least 1", dim=0, ndim=0)
+            raise NotASequence("len", "x", got="0 axes", wanted="at least 1", dim=0, ndim=0)
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
         if not self.ndim:
-            raise InvalidDimension("iteration", "x", got="0 axes", wanted="at least 1", dim=0, ndim=0)
+            raise NotASequence("iteration", "x", got="0 axes", wanted="at least 1", dim=0, ndim=0)
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: object) -> bool:

@@ -316,3 +316,12 @@ def test_array_of_an_array_shares():
     y = xp.Array(x)
     y[0] = 5
     assert x.tolist() == [2, 2]
+
+
+def test_an_array_without_axes_is_no_sequence() -> None:
+    scalar = xp.asarray(1.0)
+    for use in (len, iter, list):
+        with pytest.raises(TypeError, match="0 axes"):
+            use(scalar)
+    assert not np.iterable(scalar)
+    assert np.iterable(xp.ones(2))
