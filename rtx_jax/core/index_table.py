@@ -70,6 +70,7 @@ hot_array_writes: dict[Hashable, tuple[Pair, bool, bool]] = {}
 local: set[jax.sharding.Sharding] = set()
 
 _E = TypeVar("_E", Function, Pair)
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 _INTERNED_STARTS = 4096
@@ -136,9 +137,17 @@ _tables: list[Table[Function] | Table[Pair]] = []
 
 def keep(table: dict[Hashable, _T], key: Hashable, entry: _T) -> None:
     """Put an entry into a bounded table."""
-    if len(table) >= limits.entries:
-        table.pop(next(iter(table)), None)
+    make_room(table, limits.entries)
     table[key] = entry
+
+
+def make_room(table: dict[_K, _T], most: int) -> None:
+    """Drop the oldest entry of a full table. Other threads may do so at the same time."""
+    if len(table) >= most:
+        try:
+            table.pop(next(iter(table)), None)
+        except (RuntimeError, StopIteration):
+            table.clear()
 
 
 def clear() -> None:

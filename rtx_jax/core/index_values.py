@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import numpy as np
 
+from .._compat import ArrayImpl
 from ..errors import DTypeMismatch, ScalarOverflow, UnsupportedDType
 from . import dtypes as _d
+from . import index_table as _t
 from .host import SCALARS
 
-__all__ = ["cast_scalar", "value_operand"]
+__all__ = ["cast_scalar", "clear_values", "scalar_value", "value_operand"]
 
 _SET = "x[key] = value"
 _KINDS = {bool: 0, int: 1, float: 2, complex: 3}
 _fits: dict[tuple[type, _d.DType], bool] = {}
+
+
+# Scalars that were written before: an array of the default device costs less in a call than one of the host.
+_values: dict[tuple[object, ...], jax.Array | None] = {}
+_MAX_VALUES = 1024
+_place = jax.jit(lambda x: x)
+
+
+def scalar_value(value: complex, dtype: _d.DType) -> jax.Array | np.ndarray:
+    """Return a Python scalar as a 0-d operand beside an array of the default device; see `cast_scalar`."""
+    kind = value.__class__
+    if value or kind is int or kind is bool:
+        key: tuple[object, ...] = (kind, value, dtype)
+    elif kind is float:
+        key = (math.copysign(1.0, value), "zero", dtype)  # type: ignore[arg-type]
+    else:
+        return cast_scalar(value, dtype)
+    found = _values.get(key)
+    if found is not None:
+        return found
+    host = cast_scalar(value, dtype)
+    if key not in _values:
+        if value == value:  # a NaN would never be found again
+            _t.make_room(_values, _MAX_VALUES)
+            _values[key] = None
+        return host
+    array = _t.call(_place, dtype in _d.WIDE, host)
+    if type(array) is ArrayImpl:
+        _values[key] = array
+    return array
+
+
+def clear_values() -> None:
+    """Forget the scalars."""
+    _values.clear()
 
 
 def cast_scalar(value: complex, dtype: _d.DType) -> np.ndarray:

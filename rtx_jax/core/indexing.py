@@ -25,9 +25,9 @@ from .host import SCALARS
 from .index_checks import check_bounds, checks_on
 from .index_key import Key, lay_out, parse, parse_basic, slice_span
 from .index_masks import check_count, plan_mask, read_mask, split_mask, whole_mask
-from .index_table import Planned, clear, hot_array_reads, hot_array_writes, hot_reads, hot_writes, local, starts
+from .index_table import Planned, hot_array_reads, hot_array_writes, hot_reads, hot_writes, local, starts
 from .index_traced import get_traced, plan_traced
-from .index_values import cast_scalar, value_operand
+from .index_values import clear_values, scalar_value, value_operand
 from .scatter import check_value, write_function
 
 __all__ = ["Planned", "clear", "get", "plan_set"]
@@ -37,6 +37,12 @@ _GET, _SET = "x[key]", "x[key] = value"
 _WIDE = _d.WIDE
 _reads: _t.Table[_t.Function] = _t.Table()
 _writes: _t.Table[_t.Pair] = _t.Table()
+
+
+def clear() -> None:
+    """Forget every compiled index function, interned position and scalar."""
+    _t.clear()
+    clear_values()
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -197,7 +203,7 @@ def plan_set(d: jax.Array, key: object, value: object, /) -> Planned:
             operand = value
             wide = dtype in _WIDE or value.dtype in _WIDE  # type: ignore[attr-defined]
         elif kind in SCALARS:
-            operand = cast_scalar(value, dtype)  # type: ignore[arg-type]
+            operand = scalar_value(value, dtype)  # type: ignore[arg-type]
             wide = dtype in _WIDE
         else:
             return _plan_any(d, key, value)

@@ -268,6 +268,7 @@ def compilations() -> Iterator[Compilations]:
 
 
 def test_loop_over_positions_compiles_once(compilations: Compilations, compiled: None) -> None:
+    indexing.clear()
     x = on_device(np.arange(40, dtype="float32"))
     indexing.get(x, 0), indexing.get(x, slice(0, 3)), write(x, 0, 1.0), write(x, slice(0, 3), 1.0)
     before = compilations.count
