@@ -8,8 +8,8 @@ with plain ``jax.grad`` the backward pass would silently lose precision there.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -17,10 +17,9 @@ import numpy as np
 from jax import lax
 
 from .._array import Array
-from .._compat import is_x64, restore_x64, swap_x64
 from ..core.handle import share
 from ..errors import InvalidArgument, ShapeMismatch, UnsupportedDType
-from .scope import Scope
+from .scope import Scope, entered
 from .trees import NUMBER, Spec, Tree, flatten, pack, pack_result, unpack, unpack_result, wide_tree, wrap_tree
 
 __all__ = ["grad", "hessian", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "value_and_grad", "vjp"]
@@ -53,7 +52,7 @@ class _Packed:
         self.aux: Spec | None = None
 
     def __call__(self, *raw: object) -> object:
-        """Run the function under a scope; on leaving, x64 stays on for the backward pass where it is needed."""
+        """Run the function under a scope."""
         scope = Scope(self.operation)
         with scope.running():
             args = [unpack(value, spec) for value, spec in zip(raw, self.specs, strict=True)]
@@ -72,9 +71,7 @@ class _Packed:
                 out, aux = out
                 packed_aux, self.aux = pack_result(aux)
             value, self.result = pack_result(out)
-        if scope.wide and not self.wide:
-            self.wide = True
-            swap_x64(True)
+        self.wide = self.wide or scope.wide
         return (value, packed_aux) if self.has_aux else value
 
     def scalar(self, *raw: object) -> object:
@@ -94,14 +91,9 @@ class _Packed:
             )
         return out
 
-    @contextmanager
-    def x64(self) -> Iterator[None]:
-        """Enter x64 where the function uses 64-bit types; leaves as it was, whatever the function switched on."""
-        previous = swap_x64(self.wide or is_x64())
-        try:
-            yield
-        finally:
-            restore_x64(previous)
+    def x64(self) -> AbstractContextManager[None]:
+        """Enter x64 where the function uses 64-bit types."""
+        return entered(self.wide)
 
 
 def _positions(operation: str, argnums: Argnums, count: int) -> tuple[int, ...]:

@@ -9,9 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._compat import restore_x64, swap_x64
 from ..errors import InvalidArgument
-from .scope import StepScope
+from .scope import StepScope, entered
 from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result, wide_tree
 
 __all__ = ["vmap"]
@@ -64,16 +63,15 @@ def vmap(
     @functools.wraps(fn)
     def wrapped(*args: object, **kwargs: object) -> object:
         wide = wide_tree(args, kwargs)
-        previous = swap_x64(True) if wide else None
-        entered = False
+        inside = False
         result: list[Spec] = []
-        try:
+        with entered(wide):
             raw, spec = pack(args, operation="vmap")
             named, named_spec = pack(kwargs, operation="vmap")
 
             def mapped(values: object, keywords: Tree, row: Any) -> object:
-                nonlocal entered
-                entered = True
+                nonlocal inside
+                inside = True
                 with StepScope("vmap", lambda: row).running():
                     inner = unpack(values, spec)
                     out = fn(*inner, **unpack(keywords, named_spec))
@@ -88,20 +86,17 @@ def vmap(
                     raw, named, rows
                 )
             except (ValueError, TypeError, IndexError) as error:
-                if entered and not str(error).startswith("vmap"):
+                if inside and not str(error).startswith("vmap"):
                     raise
                 raise InvalidArgument(
                     "vmap",
-                    "in_axes" if not entered else "out_axes",
+                    "in_axes" if not inside else "out_axes",
                     got=str(error).split("\n")[0],
                     wanted="axes that the arguments have, of one size",
-                    arg="in_axes" if not entered else "out_axes",
+                    arg="in_axes" if not inside else "out_axes",
                     reason="axes do not fit",
                 ) from error
             return unpack_result(out, result[-1])
-        finally:
-            if wide:
-                restore_x64(previous)
 
     return wrapped
 

@@ -11,8 +11,8 @@ import jax
 from ..core.handle import tracing
 from ..errors import IndexOutOfBounds, InvalidArgument
 from .compiled import jit
-from .scope import Scope
-from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result
+from .scope import Scope, entered
+from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result, wide_tree
 
 __all__ = ["CheckedError", "checked"]
 
@@ -117,8 +117,9 @@ def checked(
                 result.append(out_spec)
                 return out
 
-        error, out = checkify.checkify(body, errors=kinds)(raw)
-        return CheckedError(error), unpack_result(out, result[-1])
+        with entered(wide_tree(args, kwargs)):
+            error, out = checkify.checkify(body, errors=kinds)(raw)
+            return CheckedError(error), unpack_result(out, result[-1])
 
     compiled = jit(functools.wraps(fn)(traced))
 

@@ -15,11 +15,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import Array
-from .._compat import restore_x64, swap_x64
 from ..core.handle import tracing
 from ..errors import ConcretizationError, DTypeMismatch, IndexOutOfBounds, InvalidArgument
 from .compiled import Compiled, jit
-from .scope import Scope, StepScope
+from .scope import Scope, StepScope, entered
 from .trees import Spec, Tree, pack, unpack, unpack_result, wide_tree
 
 __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
@@ -44,12 +43,8 @@ def _run(
     """Call ``traced(functions, settings, *args)``, through a cached compiled function when nothing is traced."""
     if not tracing.settle():
         wide = wide_tree(args)
-        previous = swap_x64(True) if wide else None
-        try:
+        with entered(wide):
             return traced(functions, settings, *args)
-        finally:
-            if wide:
-                restore_x64(previous)
     key = kind, tuple(functions), settings
     try:
         compiled = _compiled.get(key)

@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._compat import restore_x64, swap_x64
 from ..errors import AutogradError, InvalidArgument
-from .scope import Scope
+from .scope import Scope, entered
 from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result, wide_tree
 
 __all__ = ["CustomJvp", "CustomVjp", "checkpoint", "custom_jvp", "custom_vjp"]
@@ -81,12 +80,12 @@ class CustomVjp(_Custom):
         raw, inputs = pack(tuple(rest), operation=self.operation)
 
         def primal(*values: object) -> Tree:
-            with Scope(self.operation).running():
+            with entered(wide), Scope(self.operation).running():
                 out, specs["out"] = pack_result(self.fn(*self._merge(fixed, unpack(values, inputs))))
                 return out
 
         def fwd(*values: object) -> tuple[Tree, Tree]:
-            with Scope(self.operation).running():
+            with entered(wide), Scope(self.operation).running():
                 pair: Any = forward(*self._merge(fixed, unpack(values, inputs)))
                 out, residuals = pair
                 packed, specs["out"] = pack_result(out)
@@ -94,32 +93,23 @@ class CustomVjp(_Custom):
                 return packed, kept
 
         def bwd(residuals: Tree, cotangent: Tree) -> tuple[object, ...]:
-            previous = swap_x64(True) if wide else None
-            try:
-                with Scope(self.operation).running():
-                    parts = backward(*fixed, unpack(residuals, specs["residuals"]), unpack(cotangent, specs["out"]))
-                    if not isinstance(parts, tuple) or len(parts) != len(rest):
-                        raise InvalidArgument(
-                            self.operation,
-                            "bwd",
-                            got=f"a result of type {type(parts).__name__}",
-                            wanted=f"a tuple of {len(rest)} cotangents",
-                            arg="bwd",
-                            reason="one cotangent for each argument",
-                        )
-                    return tuple(_cotangent(part, like) for part, like in zip(parts, raw, strict=True))
-            finally:
-                if wide:
-                    restore_x64(previous)
+            with entered(wide), Scope(self.operation).running():
+                parts = backward(*fixed, unpack(residuals, specs["residuals"]), unpack(cotangent, specs["out"]))
+                if not isinstance(parts, tuple) or len(parts) != len(rest):
+                    raise InvalidArgument(
+                        self.operation,
+                        "bwd",
+                        got=f"a result of type {type(parts).__name__}",
+                        wanted=f"a tuple of {len(rest)} cotangents",
+                        arg="bwd",
+                        reason="one cotangent for each argument",
+                    )
+                return tuple(_cotangent(part, like) for part, like in zip(parts, raw, strict=True))
 
-        previous = swap_x64(True) if wide else None
-        try:
+        with entered(wide):
             rule = jax.custom_vjp(primal)
             rule.defvjp(fwd, bwd)
             return unpack_result(rule(*raw), specs["out"])
-        finally:
-            if wide:
-                restore_x64(previous)
 
 
 def _cotangent(part: object, like: Tree) -> Tree:
@@ -172,12 +162,12 @@ class CustomJvp(_Custom):
         raw, inputs = pack(tuple(rest), operation=self.operation)
 
         def primal(*values: object) -> Tree:
-            with Scope(self.operation).running():
+            with entered(wide), Scope(self.operation).running():
                 out, specs["out"] = pack_result(self.fn(*self._merge(fixed, unpack(values, inputs))))
                 return out
 
         def jvp(primals: tuple[object, ...], tangents: tuple[object, ...]) -> tuple[Tree, Tree]:
-            with Scope(self.operation).running():
+            with entered(wide), Scope(self.operation).running():
                 pair: Any = rule(*fixed, unpack(primals, inputs), unpack(tangents, inputs))
                 value, tangent = pair
                 packed, specs["out"] = pack_result(value)
@@ -188,14 +178,10 @@ class CustomJvp(_Custom):
                     packed,
                 )
 
-        previous = swap_x64(True) if wide else None
-        try:
+        with entered(wide):
             function = jax.custom_jvp(primal)
             function.defjvp(jvp)
             return unpack_result(function(*raw), specs["out"])
-        finally:
-            if wide:
-                restore_x64(previous)
 
 
 def custom_vjp(fn: Callable[..., object], *, nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
@@ -262,12 +248,8 @@ def checkpoint(
                 out, specs["out"] = pack_result(fn(*merged, **keywords))
                 return out
 
-        previous = swap_x64(True) if wide else None
-        try:
+        with entered(wide):
             out = jax.checkpoint(body, prevent_cse=prevent_cse, policy=policy)(raw)
             return unpack_result(out, specs["out"])
-        finally:
-            if wide:
-                restore_x64(previous)
 
     return wrapped

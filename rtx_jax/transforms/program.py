@@ -21,7 +21,7 @@ from ..core.random import Stream, global_stream
 from . import paths
 from .donation import give_up, run_donating
 from .nans import has_nan, raise_first_nan
-from .scope import JitScope
+from .scope import JitScope, entered
 from .trees import ARRAY, NUMBER, flatten, strengthen
 
 __all__ = ["Call", "Captured", "Program", "bind", "run", "trace"]
@@ -127,9 +127,12 @@ def trace(
     def flat(*raw: jax.Array) -> list[jax.Array]:
         with scope.running():
             plan.run(fn, call, raw, scope)
-        return plan.outputs
+        outputs, plan.outputs = plan.outputs, []
+        scope.release()
+        return outputs
 
-    split = split_hidden(jax.make_jaxpr(flat)(*call.operands))
+    with entered(False):
+        split = split_hidden(jax.make_jaxpr(flat)(*call.operands))
     pure = split.pure
     handles = {key: operand.handle for key, operand in scope.operands.items()}
     ways = paths.find(fn, handles) if handles else {}

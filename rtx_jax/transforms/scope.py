@@ -9,6 +9,7 @@ lives in the scope, never in the handle, so that no tracer can stay there, whate
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -17,13 +18,41 @@ import numpy as np
 from jax import lax
 
 from .._array import Array
-from .._compat import current_trace, hidden_operand, in_trace, trace_parent
+from .._compat import (
+    current_trace,
+    hidden_operand,
+    in_trace,
+    is_x64,
+    restore_x64,
+    swap_x64,
+    trace_parent,
+)
 from ..core.dtypes import WIDE
 from ..core.handle import Handle, tracing
 from ..core.random import Stream, fold_in
 from ..errors import RngUnderTrace
 
-__all__ = ["JitScope", "Operand", "Scope", "StepScope"]
+__all__ = ["JitScope", "Operand", "Scope", "StepScope", "entered"]
+
+
+# How many transforms have x64 saved in this thread.
+_transforms = threading.local()
+
+
+@contextlib.contextmanager
+def entered(wide: bool) -> Iterator[None]:
+    """Run a transform with x64 on where `wide`; leave x64 as it was, whatever a scope inside has switched on.
+
+    A function of narrow arguments may use 64-bit types inside. Its rules of differentiation and lowering then run
+    after it, and would truncate with x64 off, so leaving the function's scope switches it on.
+    """
+    previous = swap_x64(wide or is_x64())
+    _transforms.depth = getattr(_transforms, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _transforms.depth -= 1
+        restore_x64(previous)
 
 
 class Scope:
@@ -54,6 +83,11 @@ class Scope:
             tracing.pop()
             self.trace = None
             self.inner.clear()
+            self._keys.clear()
+            if self.parent is not None:
+                self.parent.wide = self.parent.wide or self.wide
+            if self.wide and getattr(_transforms, "depth", 0):
+                swap_x64(True)  # what follows belongs to the same transform, which restores it; see `entered`
 
     def contains(self, handle: Handle) -> bool:
         """Whether a handle was made in the trace of this scope or in one inside of it."""
@@ -153,6 +187,13 @@ class JitScope(Scope):
         super().__init__("jit")
         self.operands: dict[int, Operand] = {}
         self.streams: list[Stream] = []
+
+    def release(self) -> None:
+        """Let go of the tracers when the function has returned."""
+        for operand in self.operands.values():
+            operand.value = None  # type: ignore[assignment]
+            if operand.local is not None:
+                operand.local._data = None  # type: ignore[assignment]
 
     def add_argument(self, handle: Handle, local: Array, index: int) -> None:
         """Let `local` stand for an argument, also where the function reaches the caller's handle by itself."""

@@ -9,8 +9,8 @@ import jax
 
 from ..core.handle import tracing
 from .compiled import jit
-from .scope import StepScope
-from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result
+from .scope import StepScope, entered
+from .trees import Spec, Tree, pack, pack_result, unpack, unpack_result, wide_tree
 
 __all__ = ["shard_map"]
 
@@ -61,7 +61,8 @@ def shard_map(
         mapped = jax.shard_map(
             body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
-        return unpack_result(mapped(*raw), result[-1])
+        with entered(wide_tree(args)):
+            return unpack_result(mapped(*raw), result[-1])
 
     compiled = jit(functools.wraps(fn)(traced))
 

@@ -211,3 +211,32 @@ def test_checkpoint() -> None:
     np.testing.assert_allclose(
         np.asarray(xp.grad(lambda v: f(v, 2))(x)), 2 * np.cos([0.5, 1.0]) * [2.0, 3.0], rtol=1e-15
     )
+
+
+def test_64_bit_types_inside_of_a_function_of_narrow_arguments() -> None:
+    """The rules that run after the function has returned must not truncate."""
+    table = xp.asarray([1.0 / 3.0, 2.0 / 3.0, 1.0])
+    x = xp.asarray([1.0, 2.0, 3.0], dtype=xp.float32)
+
+    def f(v: xp.Array) -> xp.Array:
+        wide = xp.astype(v, xp.float64) * table
+        carry, _ = xp.scan(lambda c, t: (c + xp.sort(xp.stack([t, t]))[0], None), xp.asarray(0.0), wide)
+        return carry + xp.cumulative_sum(wide)[-1]
+
+    expected = 2.0 * (1.0 / 3.0 + 4.0 / 3.0 + 3.0)
+    for run in (f, xp.jit(f)):
+        value, gradient = xp.value_and_grad(run)(x)
+        assert value.dtype == xp.float64
+        np.testing.assert_allclose(float(value), expected, rtol=1e-15)
+        assert gradient.dtype == xp.float32
+        np.testing.assert_allclose(np.asarray(gradient), [2 / 3, 4 / 3, 2.0], rtol=1e-6)
+    assert jnp.zeros(1).dtype == np.float32
+
+
+def test_rules_leave_the_state_of_the_thread() -> None:
+    import jax
+
+    f = xp.custom_vjp(lambda x: xp.sum(xp.astype(x, xp.float64)))
+    f.defvjp(lambda x: (f.fn(x), x), lambda x, g: (xp.astype(xp.astype(x, xp.float64) * g, xp.float32),))
+    jax.grad(lambda x: f(x).jax)(xp.ones(2, dtype=xp.float32))
+    assert jnp.zeros(1).dtype == np.float32
