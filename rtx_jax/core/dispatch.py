@@ -22,6 +22,7 @@ from .._compat import ArrayImpl, restore_x64, swap_x64, trace_is_clean
 from .dtypes import WIDE
 from .handle import INTERNED, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
+from .indexing import clear as clear_indexing
 from .op import InPlace, Op, all_ops, given_away, raise_translated
 from .promotion import operand_dtype
 
@@ -368,6 +369,7 @@ def clear_caches() -> None:
         for jitted, _ in op.cache.values():
             jitted.clear_cache()  # type: ignore[attr-defined]
     clear_scalars()
+    clear_indexing()
     for table in _interned_tables:
         table.clear()
 
