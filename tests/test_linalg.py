@@ -362,6 +362,8 @@ def test_shape_errors():
         xp.linalg.cross(xp.ones((2,)), xp.ones((3,)))
     with pytest.raises(errors.ShapeMismatch, match="cross"):
         xp.linalg.cross(xp.ones((1,)), xp.ones((3,)))
+    with pytest.raises(errors.UnsupportedDType, match="cross"):
+        xp.linalg.cross(xp.ones((3,), dtype=xp.bool), xp.ones((3,), dtype=xp.bool))
     with pytest.raises(errors.InvalidDimension, match="outer"):
         xp.linalg.outer(xp.ones((2, 2)), xp.ones((2,)))
 

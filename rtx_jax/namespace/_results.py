@@ -40,7 +40,7 @@ def dtype_of(x: object, operation: str) -> np.dtype:
 
 def sum_dtype(x: object, operation: str) -> np.dtype | None:
     """Return the dtype of sums and products: None for floats, which keep theirs, else at least the default integer."""
-    dtype = dtype_of(x, operation)
+    dtype = x.dtype if type(x) is Array else dtype_of(x, operation)
     if dtype in INEXACT:
         return None
     default = index_dtype(x)
@@ -55,10 +55,13 @@ def sum_dtype(x: object, operation: str) -> np.dtype | None:
 
 def float_or_none(x: object, operation: str) -> np.dtype | None:
     """Return None for a floating operand, else the default float of its device."""
-    return None if dtype_of(x, operation) in INEXACT else default_float(place_of(x))
+    dtype = x.dtype if type(x) is Array else dtype_of(x, operation)
+    return None if dtype in INEXACT else default_float(place_of(x))
 
 
 def floating(x: Array, operation: str) -> Array:
     """Return a floating operand as it is, any other one as the default float of its device."""
+    if type(x) is Array and x.dtype in INEXACT:
+        return x
     dtype = float_or_none(x, operation)
     return x if dtype is None else call1(_cast, x, dtype)

@@ -13,9 +13,11 @@ from jax import lax
 
 from .._compat import guard_dot
 from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
+from ..core.dtypes import NUMERIC
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
 from . import statistical
 from ._kinds import accumulator, cast, enter, rank_at_least
+from .operands import check_kind
 from .operands import common_dtype as common
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "transpose", "vecdot"]
@@ -132,6 +134,7 @@ def outer(x1: jax.Array, x2: jax.Array) -> jax.Array:
 
 def cross(x1: jax.Array, x2: jax.Array, *, axis: int) -> jax.Array:
     """Cross products of vectors of three elements; the other axes broadcast."""
+    check_kind("cross", NUMERIC, x1, x2)
     first, second = (normalize_axis(axis, x.ndim, "cross") for x in (x1, x2))
     if x1.shape[first] != 3 or x2.shape[second] != 3:
         raise ShapeMismatch(
