@@ -29,6 +29,7 @@ class Program:
     theirs: Callable[..., object]
     shapes: tuple[tuple[int, ...], ...]
     integers: tuple[int, ...] = ()
+    wide: bool = False  # the result is int64, so that 64-bit types are on for float32 too
 
 
 def _chain(ns: object) -> Callable[..., object]:
@@ -81,7 +82,7 @@ def _while(loop: Callable[..., object], ns: object) -> Callable[..., object]:
 
 
 def _argsort(ns: object) -> Callable[..., object]:
-    return lambda x: ns.take_along_axis(x, ns.argsort(x, axis=-1), axis=-1)
+    return lambda x: ns.argsort(x, axis=-1)
 
 
 def _convolution(ns: object) -> Callable[..., object]:
@@ -99,7 +100,7 @@ PROGRAMS: dict[str, Program] = {
     "computed-index update": Program(_update_ours, _update_theirs, ((64,), (8,), (8,)), integers=(1,)),
     "scan": Program(_scan(xp.scan, xp), _scan(jax.lax.scan, jnp), ((16,), (10, 16))),
     "while": Program(_while(xp.while_loop, xp), _while(jax.lax.while_loop, jnp), ((16,),)),
-    "argsort": Program(_argsort(xp), _argsort(jnp), ((8, 32),)),
+    "argsort": Program(_argsort(xp), _argsort(jnp), ((8, 32),), wide=True),
     "masked update": Program(_masked_ours, _masked_theirs, ((64,),)),
     "convolution": Program(_convolution(xp), _convolution(jnp), ((64,), (4,))),
     "gradient": Program(xp.grad(_loss(xp)), jax.grad(_loss(jnp)), ((16, 4), (32, 16), (32, 4))),
@@ -137,7 +138,7 @@ def stripped(text: str) -> str:
 def compare_program(program: Program, dtype: str) -> tuple[str, str]:
     """The stripped HLO of both spellings."""
     values = operands(program, dtype)
-    with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
+    with jax.enable_x64(dtype == "float64" or program.wide), jax.default_matmul_precision("highest"):
         ours = optimized(program.ours, [xp.asarray(value) for value in values])
         theirs = optimized(program.theirs, [jnp.asarray(value) for value in values])
     return stripped(ours), stripped(theirs)

@@ -123,6 +123,12 @@ def translate(operation: str, error: Exception) -> Exception:
             got="a value that is not known while tracing",
             remedy="Compute it outside of the traced function, mark it static, or use where, cond or while_loop.",
         )
+    if isinstance(error, jax.errors.UnexpectedTracerError):
+        return ConcretizationError(
+            operation,
+            got="an Array that a traced function has left behind, so that it never had a value",
+            remedy="Return it from the function, or write into an Array that exists: name[...] = value.",
+        )
     if isinstance(error, jax.errors.JaxRuntimeError):
         return Xla(operation, got=text, code=text.split(":")[0])
     return error

@@ -1,6 +1,6 @@
 """Paths: how a function reaches the Arrays that it reads without receiving them, so that a rebound name is seen.
 
-A compiled function reads its captured Arrays anew at each call. `find` looks for a way to each of them from the
+A compiled function reads its captured Arrays anew at each call. `snapshot` looks for a way to each of them from the
 function itself (closure, globals that it names, defaults, attributes, items), and `follow` walks that way again.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.handle import Handle
 
-__all__ = ["Path", "find", "follow", "reachable"]
+__all__ = ["Path", "assign", "describe", "follow", "reachable", "snapshot"]
 
 Step = tuple[str, object]
 Path = tuple[Step, ...]
@@ -29,14 +29,11 @@ _LEAVES = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.gen
 _MISSING = object()
 
 
-def find(root: object, wanted: dict[int, Handle]) -> dict[int, Path]:
-    """Return the shortest path from `root` to each handle that can be reached; `wanted` is keyed by ``id``."""
-    found: dict[int, Path] = {}
+def snapshot(root: object) -> dict[int, tuple[Handle, Path]]:
+    """Return every handle that can be reached from `root` with the shortest path to it, keyed by ``id``."""
+    found: dict[int, tuple[Handle, Path]] = {}
     for handle, path in _walk(root):
-        if id(handle) in wanted and id(handle) not in found:
-            found[id(handle)] = path
-            if len(found) == len(wanted):
-                break
+        found.setdefault(id(handle), (handle, path))
     return found
 
 
@@ -57,6 +54,33 @@ def follow(root: object, path: Path) -> object | None:
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         return None
     return node
+
+
+def assign(root: object, path: Path, handle: Handle) -> None:
+    """Bind the last name of a path to `handle` again."""
+    owner = follow(root, path[:-1])
+    kind, key = path[-1]
+    if kind == "attr":
+        setattr(owner, str(key), handle)
+    elif kind == "item":
+        owner[key] = handle  # type: ignore[index]
+    elif kind == "cell":
+        owner.__closure__[key].cell_contents = handle  # type: ignore[union-attr]
+    elif kind == "global":
+        owner.__globals__[key] = handle  # type: ignore[union-attr]
+
+
+def describe(path: Path) -> str:
+    """Return the last names of a path as they look in code."""
+    text = ""
+    for kind, key in path:
+        if kind == "attr":
+            text = f"{text or '...'}.{key}"
+        elif kind == "item":
+            text = f"{text or '...'}[{key!r}]"
+        elif kind == "global":
+            text = str(key)
+    return text or "a name of the enclosing function"
 
 
 def _step(node: object, kind: str, key: object) -> object:
@@ -151,7 +175,10 @@ def _attributes(node: object) -> Iterator[tuple[str, object]]:
     if own is not None:  # a transformed function, whose tables are not the user's
         yield from ((name, getattr(node, name)) for name in own)
         return
-    yield from list(getattr(node, "__dict__", {}).items())
+    try:
+        yield from list(vars(node).items())
+    except TypeError:
+        pass  # no __dict__
     for cls in type(node).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:

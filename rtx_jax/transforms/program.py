@@ -18,6 +18,7 @@ from .._compat import ArrayImpl, ClosedJaxpr, restore_x64, split_hidden, swap_x6
 from ..core.dispatch import raise_translated
 from ..core.handle import Handle, check_write, data_of, rebind, tracing
 from ..core.random import Stream, global_stream
+from ..errors import TracedMutation
 from . import paths
 from .donation import give_up, run_donating
 from .nans import has_nan, raise_first_nan
@@ -123,10 +124,21 @@ def trace(
     """Trace `fn` once; return the program and its captured handles. x64 has been entered where operands need it."""
     scope = JitScope()
     plan = _Plan()
+    before = paths.snapshot(fn)
 
     def flat(*raw: jax.Array) -> list[jax.Array]:
         with scope.running():
-            plan.run(fn, call, raw, scope)
+            try:
+                plan.run(fn, call, raw, scope)
+            finally:
+                rebound = _restore_names(fn, before, scope)
+            if rebound:
+                raise TracedMutation(
+                    name,
+                    got=f"a function that binds {rebound} to a new Array, which has no value outside of the trace",
+                    wanted="a write into the Array that the name had",
+                    remedy="Write name[...] = value instead of name = value.",
+                )
         outputs, plan.outputs = plan.outputs, []
         scope.release()
         return outputs
@@ -134,13 +146,11 @@ def trace(
     with entered(False):
         split = split_hidden(jax.make_jaxpr(flat)(*call.operands))
     pure = split.pure
-    handles = {key: operand.handle for key, operand in scope.operands.items()}
-    ways = paths.find(fn, handles) if handles else {}
     captured: list[Captured] = []
     found: list[Handle | None] = []
     position: dict[int, int] = {}
     for key, operand in scope.operands.items():
-        path = ways.get(key)
+        path = before[key][1] if key in before else None
         if operand.local is None:
             position[operand.index] = len(captured)
             pure = pure and (path is not None or not isinstance(operand.handle._data, jax.core.Tracer))
@@ -178,6 +188,17 @@ def trace(
         single=plan.out_tree == jax.tree.structure(0),
     )
     return program, found
+
+
+def _restore_names(fn: Callable[..., object], before: dict[int, tuple[Handle, paths.Path]], scope: JitScope) -> str:
+    """Bind names that the trace bound to its own Arrays to what they had; return them in words."""
+    rebound = []
+    for handle, path in before.values():
+        now = paths.follow(fn, path)
+        if now is not handle and type(now) is Array and scope.contains(now):
+            paths.assign(fn, path, handle)
+            rebound.append(paths.describe(path))
+    return ", ".join(rebound)
 
 
 class _Plan:

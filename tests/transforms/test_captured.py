@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rtx_jax as xp
-from rtx_jax.errors import TracedMutation
+from rtx_jax.errors import ConcretizationError, TracedMutation
 
 counter = xp.zeros(2)
 settings = {"scale": xp.asarray(2.0), "list": [xp.asarray([1.0])]}
@@ -284,3 +284,44 @@ def test_a_wide_captured_array_turns_x64_on() -> None:
     third = xp.asarray([1.0], dtype=xp.float32)
     wide[0] = 1.0 / 3.0
     np.testing.assert_allclose(values(f(third)), [2.0 / 9.0], rtol=1e-7)
+
+
+def test_a_name_bound_to_a_new_array_is_refused_and_restored() -> None:
+    class Holder:
+        value = None
+
+        @xp.jit
+        def step(self, x: xp.Array) -> None:
+            self.value = self.value + x
+
+    holder = Holder()
+    holder.value = start = xp.zeros(1)
+    with pytest.raises(
+        TracedMutation, match=r"step: got a function that binds .*\.value to a new Array.*name\[\.\.\.\]"
+    ):
+        holder.step(xp.ones(1))
+    assert holder.value is start
+    state = {"a": xp.zeros(1)}
+
+    @xp.jit
+    def write_item(x: xp.Array) -> None:
+        state["a"] = x * 2.0
+        raise KeyError("inside")
+
+    kept = state["a"]
+    with pytest.raises(KeyError):
+        write_item(xp.ones(1))
+    assert state["a"] is kept
+
+
+def test_an_array_left_behind_says_so() -> None:
+    left = []
+
+    @xp.jit
+    def f(x: xp.Array) -> xp.Array:
+        left.append(x * 2.0)
+        return x
+
+    f(xp.ones(1))
+    with pytest.raises(ConcretizationError, match="left behind"):
+        left[0] + 1.0
