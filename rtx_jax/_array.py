@@ -24,7 +24,7 @@ from .core import devices as _devices
 from .core import indexing as _indexing
 from .core.comparison import comparison
 from .core.dispatch import Door, InPlace, Op, lift, place, raise_translated, scalar_operand
-from .core.dtypes import NUMERIC, WIDE
+from .core.dtypes import INTEGRAL, NUMERIC, WIDE
 from .core.floating import floating_binary
 from .core.handle import INTERNED, Handle, data_of, share, tracing, update
 from .errors import (
@@ -484,6 +484,8 @@ class Array(Handle):
         return _in_place(self, other, _iremainder) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __ipow__(self, other: Operand, /) -> Self:
+        if type(other) is int and other < 0 and self.dtype in INTEGRAL:
+            _pow(self, other)  # refuses
         return _in_place(self, other, _ipow) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __imatmul__(self, other: ArrayOperand, /) -> Self:
@@ -670,9 +672,12 @@ _square = unary(Op("square", _ew.square))
 
 
 def _pow(x1: object, x2: object, /) -> Array:
-    # A small integer exponent is compiled in, so that it becomes multiplications, as in plain JAX.
-    if type(x2) is int and type(x1) is Array and -_MAX_EXPONENT <= x2 <= _MAX_EXPONENT and x1.dtype in NUMERIC:
-        return call1(_integer_pow, x1, x2)
+    # A small integer exponent is compiled in, so that it becomes multiplications, as in plain JAX. Of integers a
+    # negative one is refused there.
+    if type(x2) is int and type(x1) is Array and x2 <= _MAX_EXPONENT:
+        dtype = x1.dtype
+        if (x2 >= -_MAX_EXPONENT and dtype in NUMERIC) or dtype in INTEGRAL:
+            return call1(_integer_pow, x1, x2)
     return _pow_arrays(x1, x2)
 
 

@@ -236,8 +236,13 @@ def test_powers_of_integers_wrap_around(dtype):
 
 def test_negative_exponents():
     np.testing.assert_allclose(np.asarray(array([2.0, -4.0]) ** -1), [0.5, -0.25])
-    with pytest.raises(errors.InvalidArgument, match="pow: argument x2: got -1"):
-        array([2, 4]) ** -1
+    x = array([2, 4])
+    for exponent in (-1, -100):
+        with pytest.raises(errors.InvalidArgument, match=f"pow: argument x2: got {exponent}"):
+            x**exponent
+        with pytest.raises(errors.InvalidArgument):
+            x **= exponent
+    assert np.asarray(x).tolist() == [2, 4]
 
 
 # scalars
