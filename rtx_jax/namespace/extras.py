@@ -223,6 +223,8 @@ def pad(
 
 
 def _pairs(value: object, ndim: int, argument: str) -> tuple[tuple[int, int], ...]:
+    if type(value) is int and value >= 0:
+        return ((value, value),) * ndim
     if isinstance(value, dict):
         by_axis: list[object] = [(0, 0)] * ndim
         for axis, width in value.items():
@@ -248,6 +250,8 @@ def _pairs(value: object, ndim: int, argument: str) -> tuple[tuple[int, int], ..
 
 def _fitting(values: object, dtype: DType, argument: str) -> Array:
     if isinstance(values, (Array, jax.Array)):
+        return convert(values, dtype, None, None, "pad", argument)
+    if isinstance(values, (bool, int)):
         return convert(values, dtype, None, None, "pad", argument)
     host = np.asarray(values)
     if dtype in INTEGRAL and host.dtype.kind == "f" and not bool(np.all(host == np.floor(host))):

@@ -505,4 +505,4 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     InvalidDimension
         There is no such axis.
     """
-    return calln(_unstack, (x,), axis if type(axis) is int else as_int(axis, "unstack", "axis"))  # type: ignore[return-value]
+    return call1(_unstack, x, axis if type(axis) is int else as_int(axis, "unstack", "axis"))  # type: ignore[return-value]

@@ -112,4 +112,6 @@ def diff(
     """
     before, after = prepend is not None, append is not None
     static = as_int(axis, "diff", "axis"), as_int(n, "diff", "n"), before, after
+    if not (before or after):
+        return call1(_diff, x, static)
     return calln(_diff, [x, *([prepend] if before else []), *([append] if after else [])], static)  # type: ignore[return-value]
