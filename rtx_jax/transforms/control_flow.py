@@ -7,7 +7,7 @@ Called eagerly, each function compiles once for each body (and shape), so pass t
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
+import types
 from collections.abc import Callable, Hashable, Sequence
 
 import jax
@@ -25,8 +25,9 @@ __all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
 
 Function = Callable[..., object]
 
-_MAX_COMPILED = 256
-_compiled: OrderedDict[Hashable, Compiled[..., object]] = OrderedDict()
+_MAX_COMPILED = 16
+_TABLE = "_rtx_jax_compiled"
+_others: dict[Hashable, Compiled[..., object]] = {}
 
 
 class _NeedsStep(BaseException):
@@ -45,11 +46,11 @@ def _run(
         wide = wide_tree(args)
         with entered(wide):
             return traced(functions, settings, *args)
-    key = kind, tuple(functions), settings
     try:
-        compiled = _compiled.get(key)
-    except TypeError:
-        key, compiled = None, None  # type: ignore[assignment]
+        table, key = _table(functions[0]), (kind, tuple(functions), settings)
+        compiled = table.get(key)
+    except TypeError:  # a callable without a hash
+        table, key, compiled = {}, (), None
     if compiled is None:
 
         def run(*operands: object) -> object:
@@ -57,13 +58,18 @@ def _run(
 
         run.__name__ = kind
         compiled = jit(run)
-        if key is not None:
-            _compiled[key] = compiled
-            if len(_compiled) > _MAX_COMPILED:
-                _compiled.popitem(last=False)
-    else:
-        _compiled.move_to_end(key)
+        if len(table) >= _MAX_COMPILED:
+            table.pop(next(iter(table)), None)
+        table[key] = compiled
     return compiled(*args)
+
+
+def _table(function: Function) -> dict[Hashable, Compiled[..., object]]:
+    """Return the compiled loops of a body; they live as long as it does, since they hold what it captures."""
+    if not isinstance(function, types.FunctionType):
+        return _others
+    table: dict[Hashable, Compiled[..., object]] = function.__dict__.setdefault(_TABLE, {})
+    return table
 
 
 def _check_callable(operation: str, **functions: object) -> None:

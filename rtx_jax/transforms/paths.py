@@ -65,9 +65,9 @@ def assign(root: object, path: Path, handle: Handle) -> None:
     elif kind == "item":
         owner[key] = handle  # type: ignore[index]
     elif kind == "cell":
-        owner.__closure__[key].cell_contents = handle  # type: ignore[union-attr]
+        owner.__closure__[key].cell_contents = handle  # type: ignore[attr-defined]
     elif kind == "global":
-        owner.__globals__[key] = handle  # type: ignore[union-attr]
+        owner.__globals__[key] = handle  # type: ignore[attr-defined]
 
 
 def describe(path: Path) -> str:

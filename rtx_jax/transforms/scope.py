@@ -36,7 +36,11 @@ __all__ = ["JitScope", "Operand", "Scope", "StepScope", "entered"]
 
 
 # How many transforms have x64 saved in this thread.
-_transforms = threading.local()
+class _Transforms(threading.local):
+    depth: int = 0
+
+
+_transforms = _Transforms()
 
 
 @contextlib.contextmanager
@@ -47,7 +51,7 @@ def entered(wide: bool) -> Iterator[None]:
     after it, and would truncate with x64 off, so leaving the function's scope switches it on.
     """
     previous = swap_x64(wide or is_x64())
-    _transforms.depth = getattr(_transforms, "depth", 0) + 1
+    _transforms.depth += 1
     try:
         yield
     finally:
@@ -86,7 +90,7 @@ class Scope:
             self._keys.clear()
             if self.parent is not None:
                 self.parent.wide = self.parent.wide or self.wide
-            if self.wide and getattr(_transforms, "depth", 0):
+            if self.wide and _transforms.depth:
                 swap_x64(True)  # what follows belongs to the same transform, which restores it; see `entered`
 
     def contains(self, handle: Handle) -> bool:
@@ -193,7 +197,7 @@ class JitScope(Scope):
         for operand in self.operands.values():
             operand.value = None  # type: ignore[assignment]
             if operand.local is not None:
-                operand.local._data = None  # type: ignore[assignment]
+                operand.local._data = None
 
     def add_argument(self, handle: Handle, local: Array, index: int) -> None:
         """Let `local` stand for an argument, also where the function reaches the caller's handle by itself."""

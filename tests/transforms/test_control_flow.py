@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -125,3 +128,15 @@ def test_carries_and_branches_that_do_not_match() -> None:
         xp.cond(True, 1, 2, x)
     with pytest.raises(IndexOutOfBounds, match="switch: argument index: got 2, wanted 0 to 1"):
         xp.switch(2, [xp.sum, xp.sum], x)
+
+
+def test_a_body_and_what_it_captures_are_not_kept_alive() -> None:
+    def run() -> weakref.ref[object]:
+        big = xp.ones(1000)
+        result = xp.cond(True, lambda: xp.sum(big), lambda: xp.sum(big) * 2.0)
+        assert float(result) == 1000.0
+        return weakref.ref(big)
+
+    held = run()
+    gc.collect()
+    assert held() is None
