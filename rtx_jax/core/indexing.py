@@ -27,6 +27,7 @@ from .index_key import Key, lay_out, parse, parse_basic, slice_span
 from .index_masks import check_count, plan_mask, read_mask, split_mask, whole_mask
 from .index_table import Planned, hot_array_reads, hot_array_writes, hot_reads, hot_writes, local, starts
 from .index_traced import get_traced, plan_traced
+from .index_twice import write_twice
 from .index_values import clear_values, scalar_value, value_operand
 from .scatter import check_value, write_function
 
@@ -285,6 +286,9 @@ def _plan_key(d: jax.Array, key: object, operand: jax.Array | np.ndarray) -> Pla
             and _writes.serve_from_host(table_key, family, _t.limits.writes)
         ):
             return *_t.write_on_host(parsed.parts, len(target)), (operand,), False
+        twice = write_twice(d, parsed, operand, len(target))
+        if twice is not None and _writes.serve_from_host(table_key, family, _t.limits.writes):
+            return twice
         write = write_function(plan, len(arrays), checked, ordered)
         pair = _t.compile_pair(write)
         _writes.add(table_key, pair)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -290,6 +290,25 @@ def test_growing_slices_do_not_compile(compilations: Compilations, dtype: str) -
         np.testing.assert_array_equal(indexing.get(x, slice(n)), values[:n])
         assert float(write(x, slice(n), 2.0)[n - 1]) == 2
     assert compilations.count - before <= 3  # float(...[n - 1]) of JAX itself
+
+
+@pytest.mark.parametrize(
+    "key", [lambda n: slice(n), lambda n: (1, slice(3, 3 + n)), lambda n: (Ellipsis, slice(n, None, -2))]
+)
+def test_growing_writes_compile_per_doubling(
+    key: Callable[[int], object], compilations: Compilations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the host does not serve: on large arrays, and off the host."""
+    monkeypatch.setattr(index_table.limits, "write_bytes", 0)
+    indexing.clear()
+    want = np.zeros((120, 120), "float32")
+    x = on_device(want)
+    before = compilations.count
+    for n in range(1, 100):
+        want[key(n)] = n
+        x = write(x, key(n), n)
+        np.testing.assert_array_equal(x, want)
+    assert compilations.count - before <= 12
 
 
 def test_masks_of_any_count_do_not_compile(compilations: Compilations) -> None:
