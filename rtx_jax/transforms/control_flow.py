@@ -46,6 +46,7 @@ def _run(
         wide = wide_tree(args)
         with entered(wide):
             return traced(functions, settings, *args)
+    key: Hashable
     try:
         table, key = _table(functions[0]), (kind, tuple(functions), settings)
         compiled = table.get(key)
