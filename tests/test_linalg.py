@@ -392,3 +392,16 @@ def test_vmap_over_matrices():
     a = jnp.asarray(_positive(4, 3, 3), jnp.float32)
     got = jax.vmap(lambda v: xp.linalg.inv(xp.Array(v)).jax)(a)
     np.testing.assert_allclose(np.asarray(got), np.linalg.inv(np.asarray(a, np.float64)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 3)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_derivative_of_the_pseudo_inverse(shape, dtype):
+    a, direction = _random(*shape, dtype=dtype), _random(*shape, dtype=dtype)
+    with jax.enable_x64(True):
+        call = lambda v, t: xp.linalg.pinv(xp.Array(v), rtol=xp.Array(t)).jax  # noqa: E731
+        primals = (jnp.asarray(a), jnp.asarray(1e-12))
+        _, slope = jax.jit(lambda d: jax.jvp(call, primals, (d, jnp.zeros(()))))(jnp.asarray(direction))
+    step = 1e-6
+    want = (np.linalg.pinv(a + step * direction) - np.linalg.pinv(a - step * direction)) / (2 * step)
+    np.testing.assert_allclose(np.asarray(slope), want, rtol=1e-5, atol=1e-6)

@@ -183,7 +183,41 @@ def matrix_rank(x: jax.Array, rtol: jax.Array | None = None, *, dtype: np.dtype)
 def pinv(x: jax.Array, rtol: jax.Array | None = None) -> jax.Array:
     """Return the pseudo-inverses, singular values up to ``rtol`` times the greatest taken as zero."""
     work = _matrices("pinv", x)
-    return cast(jnp.linalg.pinv(work, rtol=_rtol("pinv", work, rtol)), x.dtype)
+    if not work.size:
+        return jnp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+    return cast(_pinv(work, _rtol("pinv", work, rtol)), x.dtype)
+
+
+# JAX 0.10.2 has a rule for the gradient too, but there the tolerance may not be traced.
+@jax.custom_jvp
+def _pinv(x: jax.Array, rtol: jax.Array) -> jax.Array:
+    u, s, vh = jnp.linalg.svd(x, full_matrices=False)
+    kept = s > rtol[..., None] * s[..., :1]
+    inverse = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)
+    return _times(_adjoint(vh) * inverse[..., None, :], _adjoint(u))
+
+
+@_pinv.defjvp
+def _pinv_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables
+    # separate", SIAM J. Numer. Anal. 10 (1973), equation 4.12; the rank is taken as locally constant.
+    (a, rtol), da = primals, tangents[0]
+    p = _pinv(a, rtol)
+    dah, ph = _adjoint(da), _adjoint(p)
+    rows = _times(_times(p, ph), dah)
+    columns = _times(dah, _times(ph, p))
+    change = -_times(_times(p, da), p) + rows - _times(_times(rows, a), p)
+    return p, change + columns - _times(p, _times(a, columns))
+
+
+def _adjoint(x: jax.Array) -> jax.Array:
+    return jnp.conj(x).mT
+
+
+def _times(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    return matmul(x1, x2, precision="highest")
 
 
 def matrix_power(x: jax.Array, *, n: int, precision: str) -> jax.Array:
