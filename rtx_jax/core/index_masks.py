@@ -187,7 +187,7 @@ def plan_mask(d: jax.Array, key: MaskKey, value: IndexArray) -> _t.Planned:
     table_key = key.plan, key.position, key.mask.ndim, counted, family
     pair = _writes.functions.get(table_key)
     if pair is None:
-        if host and d.nbytes <= _t.limits.write_bytes and _writes.serve_from_host(table_key, family, _t.limits.writes):
+        if host and d.nbytes <= _t.limits.write_bytes and _writes.defer(table_key, family, _t.limits.writes):
             return *_t.write_on_host(key.parts, len(target)), (value,), False
         pair = _t.compile_pair(masked_function(key.plan, key.position, key.mask.ndim, counted=counted))
         _writes.add(table_key, pair)

@@ -102,8 +102,8 @@ class Table(Generic[_E]):
         self.compiled: dict[Hashable, int] = {}
         _tables.append(self)
 
-    def serve_from_host(self, key: Hashable, family: Hashable, uses: int) -> bool:
-        """Count a use of something that is not compiled; True while the host should serve it."""
+    def defer(self, key: Hashable, family: Hashable, uses: int) -> bool:
+        """Count a use of something that is not compiled; True while it should be served in another way."""
         if uses <= 0:
             return False
         if self.compiled.get(family, 0) >= limits.shapes:

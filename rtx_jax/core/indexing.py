@@ -127,12 +127,7 @@ def _get_any(d: jax.Array, key: object) -> jax.Array:
     table_key = plan, _describe(arrays), checked, family
     compiled = _reads.functions.get(table_key)
     if compiled is None:
-        if (
-            checked
-            and _t.on_host(d)
-            and _t.same_place(d, arrays)
-            and _reads.serve_from_host(table_key, family, _t.limits.reads)
-        ):
+        if checked and _t.on_host(d) and _t.same_place(d, arrays) and _reads.defer(table_key, family, _t.limits.reads):
             return _t.read_on_host(d, parsed.parts)
         compiled = jax.jit(read_function(plan, len(arrays), checked))
         _reads.add(table_key, compiled)
@@ -278,17 +273,13 @@ def _plan_key(d: jax.Array, key: object, operand: jax.Array | np.ndarray) -> Pla
     table_key = plan, _describe(arrays), checked, ordered, family
     pair = _writes.functions.get(table_key)
     if pair is None:
-        if (
-            checked
-            and d.nbytes <= _t.limits.write_bytes
-            and _t.on_host(d)
-            and _t.same_place(d, (operand, *arrays))
-            and _writes.serve_from_host(table_key, family, _t.limits.writes)
-        ):
-            return *_t.write_on_host(parsed.parts, len(target)), (operand,), False
-        twice = write_twice(d, parsed, operand, len(target))
-        if twice is not None and _writes.serve_from_host(table_key, family, _t.limits.writes):
-            return twice
+        served: Planned | None
+        if checked and d.nbytes <= _t.limits.write_bytes and _t.on_host(d) and _t.same_place(d, (operand, *arrays)):
+            served = *_t.write_on_host(parsed.parts, len(target)), (operand,), False
+        else:
+            served = write_twice(d, parsed, operand, len(target))
+        if served is not None and _writes.defer(table_key, family, _t.limits.writes):
+            return served
         write = write_function(plan, len(arrays), checked, ordered)
         pair = _t.compile_pair(write)
         _writes.add(table_key, pair)
