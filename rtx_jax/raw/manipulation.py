@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
+from ..core.dtypes import NARROW_INT, int8
 from ..errors import BroadcastError, InvalidArgument, InvalidDimension, ShapeMismatch
 from ._kinds import cast, enter
 from .operands import common_dtype
@@ -39,6 +41,17 @@ def _same_dtype(arrays: tuple[jax.Array, ...], operation: str) -> list[jax.Array
     dtype = common_dtype(operation, *arrays)
     with enter(dtype):
         return [cast(a, dtype) for a in arrays]
+
+
+def join(parts: Sequence[jax.Array], dimension: int) -> jax.Array:
+    """Concatenate arrays of one dtype.
+
+    Integers below one byte go by way of int8: XLA's CPU compiler ends the process when it concatenates them.
+    """
+    dtype = parts[0].dtype
+    if dtype not in NARROW_INT:
+        return lax.concatenate(parts, dimension)
+    return cast(lax.concatenate([cast(part, int8) for part in parts], dimension), dtype)
 
 
 def _at_least_one(arrays: tuple[jax.Array, ...], operation: str) -> None:
@@ -75,7 +88,7 @@ def concat(*arrays: jax.Array, axis: int | None) -> jax.Array:
     parts = _same_dtype(arrays, "concat")
     if axis is None:
         with enter(parts[0].dtype):
-            return lax.concatenate([lax.reshape(p, (p.size,)) for p in parts], 0)
+            return join([lax.reshape(p, (p.size,)) for p in parts], 0)
     first = parts[0].shape
     dimension = normalize_axis(axis, len(first), "concat")
     for part in parts[1:]:
@@ -91,7 +104,7 @@ def concat(*arrays: jax.Array, axis: int | None) -> jax.Array:
                 got_shape=part.shape,
             )
     with enter(parts[0].dtype):
-        return lax.concatenate(parts, dimension)
+        return join(parts, dimension)
 
 
 def expand_dims(x: jax.Array, *, axis: int | tuple[int, ...]) -> jax.Array:
@@ -229,7 +242,7 @@ def roll(x: jax.Array, *, shift: tuple[int, ...], axis: int | tuple[int, ...] | 
         start = -amount % size if size else 0
         if start:
             head = lax.slice_in_dim(x, 0, start, axis=dimension)
-            x = lax.concatenate([lax.slice_in_dim(x, start, size, axis=dimension), head], dimension)
+            x = join([lax.slice_in_dim(x, start, size, axis=dimension), head], dimension)
     return x
 
 
@@ -244,7 +257,7 @@ def roll_by(x: jax.Array, shift: jax.Array, *, axis: int | tuple[int, ...] | Non
         # A narrow integer type may not hold the size.
         amount = shift[place] if shift.dtype.itemsize > 4 else lax.convert_element_type(shift[place], np.int32)
         amount = jnp.remainder(amount, np.array(size, amount.dtype))
-        twice = lax.concatenate([x, x], dimension)
+        twice = join([x, x], dimension)
         x = lax.dynamic_slice_in_dim(twice, np.array(size, amount.dtype) - amount, size, axis=dimension)
     return x
 
@@ -282,7 +295,7 @@ def stack(*arrays: jax.Array, axis: int) -> jax.Array:
                 got_shape=part.shape,
             )
     with enter(parts[0].dtype):
-        return lax.concatenate([lax.expand_dims(p, (dimension,)) for p in parts], dimension)
+        return join([lax.expand_dims(p, (dimension,)) for p in parts], dimension)
 
 
 def tile(x: jax.Array, *, repetitions: tuple[int, ...]) -> jax.Array:

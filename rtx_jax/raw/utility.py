@@ -9,6 +9,7 @@ from ..core.axes import normalize_axes, normalize_axis
 from ..core.dtypes import bool_
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
 from ._kinds import cast, enter
+from .manipulation import join
 from .operands import common_dtype
 
 __all__ = ["all", "any", "diff"]
@@ -52,7 +53,7 @@ def diff(x: jax.Array, *edges: jax.Array, axis: int, n: int, prepend: bool, appe
         dtype = common_dtype("diff", *parts)
         with enter(dtype):
             fitted = [cast(_edge(p, x, dimension, name), dtype) for p, name in zip(parts, names, strict=True)]
-            x = lax.concatenate(fitted, dimension)
+            x = join(fitted, dimension)
     with enter(x.dtype):
         return _differences(x, dimension, n)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -381,6 +382,14 @@ class TestTile:
     def test_errors(self, repetitions: Any) -> None:
         with pytest.raises(errors.InvalidArgument):
             xp.tile(xp.asarray(X), repetitions)
+
+
+def test_integers_below_one_byte_do_not_end_the_process() -> None:
+    # XLA's CPU compiler aborts on a concatenation of them.
+    x = xp.asarray([1, -2, 3], dtype=np.dtype(ml_dtypes.int4))
+    check(xp.concat([x, x]), np.array([1, -2, 3] * 2, ml_dtypes.int4))
+    check(xp.stack([x, x]), np.array([[1, -2, 3]] * 2, ml_dtypes.int4))
+    check(xp.roll(x, 1), np.array([3, 1, -2], ml_dtypes.int4))
 
 
 DTYPES = [xp.bool, xp.int8, xp.uint64, xp.float16, xp.bfloat16, xp.float64, xp.complex128]
