@@ -6,13 +6,14 @@ The functions with floating-point results live in `elementwise_float` and are pa
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._compat import x64
-from ..core.dtypes import COMPLEX, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, SIGNED, WIDE, bool_
+from ..core.dtypes import COMPLEX, FLOAT8, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, SIGNED, WIDE, bool_, float32
 from ..errors import InvalidArgument
 from . import elementwise_complex as _complex
 from . import elementwise_real as _real
@@ -166,7 +167,7 @@ def floor_divide(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
 
 
 def _floor_divide(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    return jnp.floor_divide(x1, x2) if x1.dtype in INTEGRAL else _real.floor_divide(x1, x2)
+    return jnp.floor_divide(x1, x2) if x1.dtype in INTEGRAL else _in_float32(_real.floor_divide, x1, x2)
 
 
 def remainder(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
@@ -175,7 +176,15 @@ def remainder(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
 
 
 def _remainder(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    return jnp.remainder(x1, x2) if x1.dtype in INTEGRAL else _real.remainder(x1, x2)
+    return jnp.remainder(x1, x2) if x1.dtype in INTEGRAL else _in_float32(_real.remainder, x1, x2)
+
+
+def _in_float32(fn: Callable[[jax.Array, jax.Array], jax.Array], x1: jax.Array, x2: jax.Array) -> jax.Array:
+    """Apply `fn`, to 8-bit floats by way of float32: JAX does not read their bits."""
+    if x1.dtype not in FLOAT8:
+        return fn(x1, x2)
+    wide = fn(lax.convert_element_type(x1, float32), lax.convert_element_type(x2, float32))
+    return lax.convert_element_type(wide, x1.dtype)
 
 
 def pow(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
@@ -242,6 +251,8 @@ def sign(x: jax.Array, /) -> jax.Array:
 def signbit(x: jax.Array, /) -> jax.Array:
     """Whether the sign bit is set; of integers, whether they are negative."""
     check_kind("signbit", REAL_OR_BOOL, x)
+    if x.dtype in FLOAT8:
+        x = lax.convert_element_type(x, float32)
     return jnp.signbit(x) if x.dtype in REAL_FLOATING else lax.lt(x, lax.full_like(x, 0))
 
 

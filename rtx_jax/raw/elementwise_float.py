@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.dtypes import COMPLEX
+from ..core.dtypes import COMPLEX, FLOAT8
 from . import elementwise_complex as _complex
 from . import elementwise_real as _real
-from .operands import EVERY, floating, floating2
+from .operands import EVERY, REAL_OR_BOOL, check_kind, floating, floating2
 
 __all__ = [
     "acos",
@@ -164,9 +164,14 @@ def logaddexp(x1: jax.Array, x2: jax.Array) -> jax.Array:
 
 
 @floating2
-def nextafter(x1: jax.Array, x2: jax.Array) -> jax.Array:
-    """Next float after x1 towards x2."""
+def _nextafter(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return _real.nextafter(x1, x2)
+
+
+def nextafter(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
+    """Next float after x1 towards x2; not of 8-bit floats, which would be stepped through in float32."""
+    check_kind("nextafter", REAL_OR_BOOL - FLOAT8, x1, x2)
+    return _nextafter(x1, x2)
 
 
 @floating

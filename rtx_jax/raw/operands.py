@@ -32,6 +32,7 @@ _WANTED = {
     EVERY: "a dtype of JAX",
     REAL: "a real-valued dtype",
     REAL_OR_BOOL: "a real-valued dtype",
+    REAL_OR_BOOL - FLOAT8: "a real-valued dtype of at least 16 bits for floats",
     BITS: "an integer dtype or bool",
     INTEGRAL: "an integer dtype",
     INEXACT: "a floating-point dtype",
@@ -133,7 +134,7 @@ def floating2(
 
     Two integers become the default float, as for `floating`.
     """
-    operation = fn.__name__
+    operation = fn.__name__.lstrip("_")
 
     @functools.wraps(fn)
     def raw(x1: jax.Array, x2: jax.Array, /) -> jax.Array:

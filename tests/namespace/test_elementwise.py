@@ -245,6 +245,25 @@ def test_negative_exponents():
     assert np.asarray(x).tolist() == [2, 4]
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16"])
+def test_small_floats(dtype):
+    x, y = xp.astype(array([-6.0, 7.0, 2.0]), dtype), xp.astype(array([4.0, -2.0, 0.5]), dtype)
+    for got, want in [
+        (x + y, [-2.0, 5.0, 2.5]),
+        (x * y, [-24.0, -14.0, 1.0]),
+        (x / y, [-1.5, -3.5, 4.0]),
+        (x // y, [-2.0, -4.0, 4.0]),
+        (x % y, [2.0, -1.0, 0.0]),
+        (abs(x), [6.0, 7.0, 2.0]),
+        (xp.maximum(x, y), [4.0, 7.0, 2.0]),
+        (xp.clip(x, -1, 1), [-1.0, 1.0, 1.0]),
+    ]:
+        assert got.dtype.name == dtype
+        assert np.asarray(xp.astype(got, "float32")).tolist() == want
+    assert np.asarray(xp.signbit(x)).tolist() == [True, False, False]
+    assert np.asarray(x < y).tolist() == [True, False, False]
+
+
 # scalars
 
 
@@ -379,6 +398,7 @@ def test_gradients_of_complex_functions(name):
         (lambda: xp.sin("x"), errors.UnsupportedDType, "sin"),
         (lambda: xp.sin(np.array(["x"])), errors.UnsupportedDType, "sin"),
         (lambda: xp.clip(array([1j]), 0, 1), errors.UnsupportedDType, "clip"),
+        (lambda: xp.nextafter(xp.zeros(1, dtype="float8_e5m2"), 1), errors.UnsupportedDType, "nextafter: argument x1"),
     ],
 )  # fmt: skip
 def test_errors_name_operation_and_argument(call, error, words):
