@@ -179,7 +179,8 @@ def _host_capsule(
         if data.dtype.isbuiltin != 1 or (copy is False and not versioned):
             # NumPy exports neither ml_dtypes nor read-only memory without a version; JAX exports both.
             exported = _exclusive(h) if copy is False else jax.device_put(np.array(np.asarray(data)))
-            return exported.__dlpack__(max_version=max_version)  # type: ignore[call-arg]
+            # JAX refuses to be asked for less than version 0.5, and gives its oldest format when it is not asked.
+            return exported.__dlpack__(max_version=max_version if versioned else None)  # type: ignore[call-arg]
         if copy is False:
             _exclusive(h)
             return np.asarray(data_of(h)).__dlpack__(max_version=max_version, copy=False)

@@ -230,3 +230,11 @@ def test_pinned_host_memory_counts_as_host_memory():
     producer = Producer(np.arange(3.0), device=(3, 0))
     with pytest.raises(InvalidArgument, match="host memory"):
         xp.from_dlpack(producer, copy=False)
+
+
+@pytest.mark.parametrize("copy", [None, True, False])
+@pytest.mark.parametrize("version", [(0, 0), (0, 5), (1, 0), (2, 0)])
+def test_consumers_of_any_version_get_a_capsule(version: tuple[int, int], copy: bool | None) -> None:
+    for dtype in (xp.bool, xp.float32, xp.bfloat16):
+        capsule = xp.ones(2, dtype=dtype).__dlpack__(max_version=version, copy=copy)
+        assert type(capsule).__name__ == "PyCapsule"
