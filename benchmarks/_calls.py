@@ -222,6 +222,8 @@ FFT = _group(
     "xp.fft.ifftshift(x)",
 )
 
+UNARY_OPERATORS = [Call("unary operators", text, text) for text in ("abs(x)", "+x", "-x", "~i")]
+
 FUNCTIONS = [
     *ELEMENTWISE,
     *CREATION,
@@ -236,6 +238,7 @@ FUNCTIONS = [
     *UTILITY,
     *LINALG,
     *FFT,
+    *UNARY_OPERATORS,
 ]
 
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
@@ -243,7 +246,7 @@ _COMPARISON = ("==", "!=", "<", "<=", ">", ">=")
 _BITWISE = ("&", "|", "^", "<<", ">>")
 
 OPERATORS = [
-    *(Call("operators", text, text) for text in ("abs(x)", "+x", "-x", "~i", "m @ n")),
+    Call("operators", "m @ n", "m @ n"),
     *(
         Call("operators", text, text)
         for sign in (*_ARITHMETIC, *_COMPARISON)
