@@ -13,7 +13,7 @@ import threading
 import jax
 import numpy as np
 
-from .._compat import current_trace
+from .._compat import current_trace, trace_is_clean
 from ..errors import InvalidArgument, RngUnderTrace
 from .handle import tracing
 from .host import place
@@ -114,6 +114,9 @@ class Stream:
         with self._lock:
             count = self.count
             self.count = count + 1
+        if isinstance(self._section[1], np.ndarray) and trace_is_clean():
+            # On the device once, for all draws; not at the start, when no device needs to run yet.
+            self._section = (self._section[0], place(self._section[1].copy()))
         section, step = divmod(count, _SECTION)
         if section != self._section[0]:
             self._section = (section, fold_in(fold_in(self.data, _SPAWN - 1), section))

@@ -8,13 +8,14 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from .._array import Array, calln
+from .._array import Array, calln, wrap
+from .._compat import ArrayImpl, restore_x64, swap_x64
 from ..core import random as _core
 from ..core.axes import as_shape
 from ..core.devices import Placement, place
-from ..core.dispatch import Op
+from ..core.dispatch import Op, raise_translated
 from ..core.dtypes import as_dtype, bfloat16, default_float, default_int, float16, float32, float64, isdtype
-from ..core.handle import data_of
+from ..core.handle import data_of, tracing
 from ..core.host import scalar_operand
 from ..errors import InvalidArgument, UnsupportedDType
 
@@ -162,8 +163,22 @@ def draw(
         placement = NamedSharding(sharding.mesh, PartitionSpec())
     if placement is not None:
         data = place(_core.device_data(data), placement, op.name)  # type: ignore[arg-type]
-    result: Array = calln(op, (data, np.uint32(source.step), *parameters), (source.impl, sharding, *static))  # type: ignore[assignment]
-    return result
+    operands = (data, np.uint32(source.step), *parameters)
+    fixed = (source.impl, sharding, *static)
+    if tracing.active or not all(type(x) is ArrayImpl or type(x) is np.uint32 for x in operands):
+        result: Array = calln(op, operands, fixed)  # type: ignore[assignment]
+        return result
+    # The doors copy what comes from the host; the step and the interned parameters are our own.
+    compiled, wide = op.cache.get(fixed) or op.build(fixed)
+    previous = swap_x64(True) if wide else None
+    try:
+        drawn = compiled(*operands)
+    except Exception as error:
+        raise_translated(op.name, error)
+    finally:
+        if wide:
+            restore_x64(previous)
+    return wrap(drawn)  # type: ignore[arg-type]
 
 
 def real_dtype(dtype: object, placement: Placement | None, operation: str) -> np.dtype:
