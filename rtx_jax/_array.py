@@ -18,7 +18,7 @@ from jax.sharding import Sharding
 from . import _config, _interop
 from ._at import At
 from ._chained import TEMPORARY, warn_if_chained
-from ._compat import ArrayImpl, restore_x64, swap_x64
+from ._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64
 from ._text import text
 from .core import devices as _devices
 from .core import indexing as _indexing
@@ -588,8 +588,10 @@ def _in_place(x: _A, other: object, op: InPlace) -> _A:
 
 def _copy_buffer(data: jax.Array) -> jax.Array:
     wide = data.dtype in WIDE
-    previous = swap_x64(True) if wide else None
+    previous = X64_UNSET
     try:
+        if wide:
+            previous = swap_x64(True)
         copied: jax.Array = _copy(data)
         return copied
     finally:

@@ -21,6 +21,7 @@ from jax._src.lib import xla_client as _xla_client  # type: ignore[attr-defined]
 
 __all__ = [
     "JAX_VERSION",
+    "X64_UNSET",
     "ArrayImpl",
     "ClosedJaxpr",
     "Split",
@@ -49,7 +50,10 @@ else:
 JAX_VERSION: tuple[int, ...] = tuple(int(part) for part in jax.__version__.split(".")[:3] if part.isdigit())
 
 # `jax.enable_x64(True)` costs 0.4 to 0.65 us a call, a swap of its thread-local value 0.07 us. The hot path uses
-# `previous = swap_x64(True)` ... `restore_x64(previous)` in try/finally.
+# `previous = X64_UNSET; try: previous = swap_x64(True); ... finally: restore_x64(previous)`. The swap is inside of
+# the try because Ctrl-C raises KeyboardInterrupt when a call returns, before its result has a name: x64 would then
+# stay on in the thread for good. The process's own setting is what the outermost swap returns nearly always.
+X64_UNSET: object = _jax_config.config_ext.unset
 swap_x64 = _jax_config.enable_x64.swap_local
 restore_x64 = _jax_config.enable_x64.set_local
 
@@ -65,8 +69,9 @@ trace_context = _jax_config.trace_context
 @contextlib.contextmanager
 def x64(enabled: bool = True) -> Iterator[None]:
     """Run the body with 64-bit types on (or off) in this thread; safe to nest, unlike one reused JAX object."""
-    previous = swap_x64(enabled)
+    previous = X64_UNSET
     try:
+        previous = swap_x64(enabled)
         yield
     finally:
         restore_x64(previous)

@@ -18,7 +18,7 @@ from jax import lax
 from jax.core import Tracer
 
 from .. import _config
-from .._compat import ArrayImpl, restore_x64, swap_x64, trace_is_clean
+from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_is_clean
 from .dtypes import WIDE
 from .handle import INTERNED, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
@@ -102,8 +102,10 @@ class Door(Generic[_H]):
                 else:
                     arrays[i] = np.asarray(operand, operand_dtype(_plain_scalar(operand), partner))
             wide = wide or arrays[i].dtype in WIDE  # type: ignore[attr-defined]
-        previous = swap_x64(True) if wide else None
+        previous = X64_UNSET
         try:
+            if wide:
+                previous = swap_x64(True)
             result = entry[0](*arrays)
         except Exception as error:
             raise_translated(op.name, error)
@@ -156,8 +158,9 @@ class Door(Generic[_H]):
                 if type(data) is ArrayImpl and not mode.active:
                     try:
                         if wide_op or data.dtype in WIDE:
-                            previous = swap_x64(True)
+                            previous = X64_UNSET
                             try:
+                                previous = swap_x64(True)
                                 result = jitted(data)
                             finally:
                                 restore_x64(previous)
@@ -207,8 +210,9 @@ class Door(Generic[_H]):
                 return slow(op, (x1, x2))  # type: ignore[return-value]
             try:
                 if wide or wide_op:
-                    previous = swap_x64(True)
+                    previous = X64_UNSET
                     try:
+                        previous = swap_x64(True)
                         result = jitted(a, b)
                     finally:
                         restore_x64(previous)
@@ -236,8 +240,9 @@ class Door(Generic[_H]):
                     jitted, wide = op.cache.get(static) or op.build(static)
                     try:
                         if wide or data.dtype in WIDE:
-                            previous = swap_x64(True)
+                            previous = X64_UNSET
                             try:
+                                previous = swap_x64(True)
                                 result = jitted(data)
                             finally:
                                 restore_x64(previous)
@@ -266,8 +271,9 @@ class Door(Generic[_H]):
                     jitted, wide = op.cache.get(static) or op.build(static)
                     try:
                         if wide or a.dtype in WIDE or b.dtype in WIDE:
-                            previous = swap_x64(True)
+                            previous = X64_UNSET
                             try:
+                                previous = swap_x64(True)
                                 result = jitted(a, b)
                             finally:
                                 restore_x64(previous)
@@ -304,8 +310,9 @@ class Door(Generic[_H]):
                 arrays.append(data)
             try:
                 if wide:
-                    previous = swap_x64(True)
+                    previous = X64_UNSET
                     try:
+                        previous = swap_x64(True)
                         result = jitted(*arrays)
                     finally:
                         restore_x64(previous)

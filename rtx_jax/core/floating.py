@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from .._compat import ArrayImpl, restore_x64, swap_x64
+from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64
 from .dispatch import Door, Op, lift, raise_translated, scalar_operand
 from .dtypes import INEXACT, KIND, WIDE, DType, default_float
 from .handle import Handle, data_of, tracing
@@ -78,8 +78,9 @@ def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
                     wide = wide_result or wide & _X64
                 try:
                     if wide:
-                        previous = swap_x64(True)
+                        previous = X64_UNSET
                         try:
+                            previous = swap_x64(True)
                             result = run(data)
                         finally:
                             restore_x64(previous)
@@ -137,8 +138,9 @@ def floating_binary(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
             return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
         try:
             if (wide | other) & _X64:
-                previous = swap_x64(True)
+                previous = X64_UNSET
                 try:
+                    previous = swap_x64(True)
                     result = run(a, b)
                 finally:
                     restore_x64(previous)

@@ -27,7 +27,7 @@ import jax
 from jax.core import Tracer
 
 from .. import _config
-from .._compat import ArrayImpl, current_trace, has_gil, restore_x64, swap_x64, trace_is_clean
+from .._compat import X64_UNSET, ArrayImpl, current_trace, has_gil, restore_x64, swap_x64, trace_is_clean
 from ..errors import Internal, TracedMutation
 
 __all__ = [
@@ -268,28 +268,36 @@ def update(
         if isinstance(operand, Tracer):
             _update_traced(handle, plain, operands, wide, operation)
             return
-    previous = swap_x64(True) if wide else None
+    taken = False
+    # Ctrl-C raises when a call returns to the interpreter, before its result has a name, and donated memory is gone
+    # by then. So the list is filled inside of one call, and the result is stored by what runs in any case.
+    results: list[jax.Array] = []
+    previous = X64_UNSET
     try:
+        if wide:
+            previous = swap_x64(True)
         if handle._owned is True and _GIL:
+            taken = True
             handle._data = PENDING
-            try:
-                if _getrefcount(data) <= _ALONE and _config.donation():
-                    result = donating(data, *operands)
-                else:
-                    result = plain(data, *operands)
-            except BaseException:
-                handle._data = data
-                raise
+            if _getrefcount(data) <= _ALONE and _config.donation():
+                results.extend(map(donating, (data,), *zip(operands, strict=True)))
+            else:
+                results.append(plain(data, *operands))
         else:
-            result = plain(data, *operands)
+            results.append(plain(data, *operands))
     finally:
+        # No call may come before the stores: it could be interrupted, and the handle would stay PENDING.
+        if results and results[0].__class__ is ArrayImpl:
+            # In this order: a thread that shares the new array between the stores must not be overruled.
+            handle._data = PENDING
+            handle._owned = True
+            handle._data = results[0]
+        elif taken:
+            handle._data = data
         if wide:
             restore_x64(previous)
+    result = results[0]
     if type(result) is ArrayImpl:
-        # In this order: a thread that shares the new array between the stores must not be overruled by the last one.
-        handle._data = PENDING
-        handle._owned = True
-        handle._data = result
         return
     # A trace of plain JAX runs, which nothing told us about before.
     handle._data = data
@@ -305,8 +313,10 @@ def _update_traced(
     if not tracing.settle() or any(isinstance(operand, Tracer) for operand in operands):
         check_write(handle, operation)
     data = data_of(handle)
-    previous = swap_x64(True) if wide else None
+    previous = X64_UNSET
     try:
+        if wide:
+            previous = swap_x64(True)
         result = plain(data, *operands)
     finally:
         if wide:

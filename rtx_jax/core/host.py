@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from .._compat import ArrayImpl, place_default, restore_x64, swap_x64, trace_is_clean
+from .._compat import X64_UNSET, ArrayImpl, place_default, restore_x64, swap_x64, trace_is_clean
 from ..errors import ScalarOverflow, UnsupportedDType
 from .dtypes import INEXACT, INTEGRAL, WIDE, default_complex, default_float, default_int
 from .handle import Handle, data_of, tracing
@@ -100,8 +100,10 @@ def lift(value: object, dtype: np.dtype | None = None, operation: str = "asarray
 def place(host: np.ndarray) -> jax.Array:
     """Put private host memory on the default device. The caller must not touch `host` afterwards."""
     wide = host.dtype in WIDE
-    previous = swap_x64(True) if wide else None
+    previous = X64_UNSET
     try:
+        if wide:
+            previous = swap_x64(True)
         if trace_is_clean():
             return place_default(host)
         placed: jax.Array = _staged(host)

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 
-from .._compat import ArrayImpl, place_like, restore_x64, swap_x64
+from .._compat import X64_UNSET, ArrayImpl, place_like, restore_x64, swap_x64
 from . import dtypes as _d
 
 __all__ = [
@@ -272,8 +272,9 @@ def call(function: Function, wide: bool, *operands: object) -> jax.Array:
     """Call a compiled function, with x64 on where 64-bit types take part."""
     if not wide:
         return function(*operands)
-    previous = swap_x64(True)
+    previous = X64_UNSET
     try:
+        previous = swap_x64(True)
         return function(*operands)
     finally:
         restore_x64(previous)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from .._compat import ArrayImpl, restore_x64, swap_x64
+from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64
 from . import dtypes as _d
 from . import index_key as _k
 from . import index_table as _t
@@ -100,8 +100,9 @@ def get(d: jax.Array, key: object, /) -> jax.Array:
                 compiled, wide = entry
                 if not wide:
                     return compiled(d, key)
-                previous = swap_x64(True)
+                previous = X64_UNSET
                 try:
+                    previous = swap_x64(True)
                     return compiled(d, key)
                 finally:
                     restore_x64(previous)

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from .._array import Array
-from .._compat import restore_x64, swap_x64, trace_is_clean
+from .._compat import X64_UNSET, restore_x64, swap_x64, trace_is_clean
 from ..core.axes import as_int
 from ..core.devices import Placement, device_name
 from ..core.devices import place as place_on
@@ -188,8 +188,10 @@ def make(op: Op, operands: Sequence[np.ndarray], static: Hashable, placement: Pl
     """
     jitted, wide = op.variant(static)
     wide = wide or any(x.dtype in WIDE for x in operands)
-    previous = swap_x64(True) if wide else None
+    previous = X64_UNSET
     try:
+        if wide:
+            previous = swap_x64(True)
         if placement is None:
             return jitted(*operands)  # type: ignore[return-value]
         if not trace_is_clean():

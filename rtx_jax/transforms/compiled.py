@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _config
 from .._array import Array, lift
-from .._compat import ArrayImpl, restore_x64, swap_x64, trace_context, x64
+from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_context, x64
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
 from ..core.handle import Handle, data_of, tracing
 from ..errors import InvalidArgument, UnsupportedDType
@@ -70,8 +70,10 @@ class Compiled(Generic[P, R]):
             if result is not _UNKNOWN:
                 return result  # type: ignore[return-value]
         program, call, found, wide = self._find(args, kwargs)
-        previous = swap_x64(True) if wide else None
+        previous = X64_UNSET
         try:
+            if wide:
+                previous = swap_x64(True)
             return run(program, self.name, call, found)  # type: ignore[return-value]
         finally:
             if wide:
@@ -150,8 +152,10 @@ class Compiled(Generic[P, R]):
             operands.append(data)
             avals.append(data.aval)
             del data  # donation counts the references
-        previous = swap_x64(True) if wide else None
+        previous = X64_UNSET
         try:
+            if wide:
+                previous = swap_x64(True)
             program = self._flat.get((*avals, *_context()))
             if program is None or (len(args) > 1 and len({id(handle) for handle in args}) != len(args)):
                 return _UNKNOWN
@@ -176,8 +180,10 @@ class Compiled(Generic[P, R]):
         leaves, treedef = flatten((dynamic, named))
         call = _take_apart(self.name, leaves, treedef, merge)
         wide = needs_x64(leaves) or self._captures_wide()
-        previous = swap_x64(True) if wide else None
+        previous = X64_UNSET
         try:
+            if wide:
+                previous = swap_x64(True)
             avals, context = _avals(call), _context()
             key = (treedef, static, tuple(call.kinds), tuple(call.slots), avals, context)
             found = self._match(key, call)

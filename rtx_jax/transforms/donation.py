@@ -34,30 +34,47 @@ def run_donating(
     """Call `function`, which donates every operand in `written` and `given`.
 
     An array that somebody else can see is copied first, which costs what an update out of place would; so there is
-    one compiled form for owned and shared Arrays. Handles that were taken are left for the caller to fill.
+    one compiled form for owned and shared Arrays. The handles in `written` have their new values afterwards.
     """
-    taken: list[tuple[Handle, Any]] = []
-    outputs: list[jax.Array] | None = None
+    results: list[list[jax.Array]] = []
     kept = {i for _, i, _ in written}
+    candidates: list[tuple[Handle, int]] = [(handle, i) for handle, i, _ in written]
+    candidates += [(handle, i) for handle, i in given if handle is not None and i not in kept]
     try:
-        candidates = [(handle, i) for handle, i, _ in written]
-        candidates += [(handle, i) for handle, i in given if handle is not None and i not in kept]
         for handle, i in candidates:
-            if _take(handle, operands, i):
-                taken.append((handle, operands[i]))
-            else:
+            if not _take(handle, operands, i):
                 operands[i] = _copy(operands[i])
-        outputs = function(*operands)
+        # Filled inside of one call: Ctrl-C raises before the result of a call has a name; see `update` of handles.
+        results.extend(map(function, *zip(operands, strict=True)))
     except Exception as error:
         raise_translated(name, error)
     finally:
-        if outputs is None:
-            for handle, data in taken:
-                handle._data = data
+        try:
+            _leave(results, operands, written, candidates)
+        except BaseException:
+            _leave(results, operands, written, candidates)  # it was interrupted
+            raise
     for owner, i in given:
         if i not in kept:
             _leave_deleted(owner, operands[i])
-    return outputs
+    return results[0]
+
+
+def _leave(
+    results: Sequence[Sequence[jax.Array]],
+    operands: Sequence[Any],
+    written: Sequence[Written],
+    candidates: Sequence[tuple[Handle, int]],
+) -> None:
+    """Store the new values, and put back what was taken out of handles that have none; harmless when repeated."""
+    if results:
+        for handle, _, output in written:
+            handle._data = PENDING
+            handle._owned = True
+            handle._data = results[0][output]
+    for handle, i in candidates:
+        if handle._data is PENDING:
+            handle._data = operands[i]
 
 
 def give_up(given: Sequence[Given], operands: Sequence[Any], written: Sequence[Written]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _config
 from .._array import Array, lift, wrap
-from .._compat import ArrayImpl, ClosedJaxpr, restore_x64, split_hidden, swap_x64
+from .._compat import X64_UNSET, ArrayImpl, ClosedJaxpr, restore_x64, split_hidden, swap_x64
 from ..core.dispatch import raise_translated
 from ..core.handle import Handle, check_write, data_of, rebind, tracing
 from ..core.random import Stream, global_stream
@@ -308,8 +308,9 @@ def run(program: Program, name: str, call: Call, found: list[Handle | None]) -> 
     """Run a program, write back what it wrote, and return the result."""
     if not program.wide:
         return _run(program, name, call, found)
-    previous = swap_x64(True)
+    previous = X64_UNSET
     try:
+        previous = swap_x64(True)
         return _run(program, name, call, found)
     finally:
         restore_x64(previous)
@@ -336,9 +337,9 @@ def _run(program: Program, name: str, call: Call, found: list[Handle | None]) ->
             else:
                 outputs = _run_plain(program, name, operands)
                 give_up(given, operands, written)
-            for handle, _, output in written:
-                handle._data = outputs[output]
-                handle._owned = True
+                for handle, _, output in written:
+                    handle._data = outputs[output]
+                    handle._owned = True
         else:
             outputs = _run_plain(program, name, operands)
     else:

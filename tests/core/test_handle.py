@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import signal
 import threading
 import weakref
 
@@ -278,3 +279,52 @@ def test_two_writers_end_and_keep_a_live_buffer():
         thread.join(60)
         assert not thread.is_alive()
     assert np.isfinite(np.asarray(x)).all()
+
+
+def interrupted(step, delays):
+    """Run `step` over and over until Ctrl-C comes, once for each delay in seconds."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for delay in delays:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                while True:
+                    step()
+            except KeyboardInterrupt:
+                yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+WRITES = {
+    "element": lambda x: x.__setitem__(0, 2.0),
+    "operator": lambda x: x.__iadd__(0.0),
+    "jit": xp.jit(lambda x: x.__iadd__(0.0)),
+    "donated": xp.jit(lambda x, _: x.__setitem__(0, 2.0)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_an_interrupted_update_leaves_a_value(write):
+    # Ctrl-C in a loop of updates nearly always comes while a compiled call runs, whose operand is gone afterwards.
+    x, y = xp.full(8, 2.0) + 0.0, xp.zeros(3) + 1.0
+    step = (lambda: write(x, y)) if write is WRITES["donated"] else (lambda: write(x))
+    for _ in range(3):
+        step()
+    for _ in interrupted(step, np.linspace(3e-4, 1e-3, 60)):
+        assert type(x._data) is type(y._data)
+        np.testing.assert_array_equal(np.asarray(x), np.full(8, 2.0))
+
+
+def test_an_interrupted_call_leaves_x64_as_it_was():
+    x = xp.full(8, 2.0)
+    calls = [lambda: x + x, lambda: x + 1.0, lambda: xp.sum(x), lambda: xp.sin(x)]
+    for call in calls:
+        call()
+    for call in calls:
+        for _ in interrupted(call, np.linspace(3e-4, 1e-3, 100)):
+            assert jnp.ones(1).dtype == np.float32
