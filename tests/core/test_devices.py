@@ -27,9 +27,7 @@ def test_what_is_a_placement_already_is_returned_as_it_is():
     assert d.resolve(sharding) is sharding
 
 
-@pytest.mark.parametrize(
-    ("name", "number"), [("cpu", 0), ("cpu:0", 0), ("cpu:7", 7), ("CPU:2", 2), (" cpu:1 ", 1)]
-)
+@pytest.mark.parametrize(("name", "number"), [("cpu", 0), ("cpu:0", 0), ("cpu:7", 7), ("CPU:2", 2), (" cpu:1 ", 1)])
 def test_names(name, number):
     assert d.resolve(name) == CPUS[number]
 
@@ -174,9 +172,7 @@ def test_committed_arrays_must_share_their_devices():
 
 
 def test_shardings_of_the_same_devices_may_differ():
-    d.check_same_device(
-        "add", jax.device_put(jnp.zeros(8), _sharding("x")), jax.device_put(jnp.zeros(8), _sharding())
-    )
+    d.check_same_device("add", jax.device_put(jnp.zeros(8), _sharding("x")), jax.device_put(jnp.zeros(8), _sharding()))
 
 
 def test_jax_s_error_is_translated():
