@@ -1,4 +1,4 @@
-"""Devices by name, the devices that are there, and errors that say why another is not.
+"""Devices by name, the devices that are there, and why another is not.
 
 Nothing here runs at import: a device is looked up, and its platform started, at the first call that needs it.
 """
@@ -13,19 +13,16 @@ import jax
 from jax.sharding import Sharding
 
 from .._compat import x64
-from ..errors import BackendUnavailable, DeviceMismatch, InvalidArgument
+from ..errors import BackendUnavailable, InvalidArgument
 from .dtypes import WIDE
 
 __all__ = [
     "DeviceLike",
     "Placement",
-    "check_same_device",
     "default_device",
     "device_name",
     "device_of",
     "devices",
-    "devices_of",
-    "mismatch_from_jax",
     "place",
     "platform_of",
     "platforms",
@@ -281,11 +278,6 @@ def platform_of(placement: Placement, /) -> str:
     return str(_ALIASES.get(platform, platform))
 
 
-def devices_of(placement: Placement, /) -> frozenset[jax.Device]:
-    """Return the set of devices of a device or sharding."""
-    return frozenset((placement,) if isinstance(placement, jax.Device) else placement.device_set)
-
-
 def device_name(placement: Placement, /) -> str:
     """Return a short name for texts: ``"cuda:1"``, or for a sharding its devices: ``"cpu:0,cpu:1 (P('x',))"``."""
     if isinstance(placement, jax.Device):
@@ -329,59 +321,3 @@ def place(x: jax.Array, placement: Placement, /, operation: str = "to_device") -
             arg="device",
             reason=str(error),
         ) from error
-
-
-def check_same_device(operation: str, /, *arrays: jax.Array) -> None:
-    """Check that committed arrays live on one set of devices; uncommitted ones follow them.
-
-    Tracers have no device of their own and pass.
-
-    Raises
-    ------
-    DeviceMismatch
-        Two committed arrays are on different devices; the text names both.
-    """
-    first: jax.Array | None = None
-    for array in arrays:
-        if isinstance(array, jax.core.Tracer) or not array.committed:
-            continue
-        if first is None:
-            first = array
-        elif array.sharding.device_set != first.sharding.device_set:
-            raise _mismatch(operation, first, array)
-
-
-_OPERAND = re.compile(r"with shape (\S+) and with device ids \[([\d, ]*)\] on platform (\w+)")
-
-
-def mismatch_from_jax(operation: str, error: Exception, /) -> DeviceMismatch | None:
-    """Return our error for JAX's "incompatible devices", or None when `error` is another one.
-
-    The caller raises it ``from error``.
-    """
-    if "incompatible devices" not in str(error):
-        return None
-    operands = []
-    for shape, numbers, platform in _OPERAND.findall(str(error)):
-        name = _ALIASES.get(platform.lower(), platform.lower())
-        operands.append((",".join(f"{name}:{n.strip()}" for n in numbers.split(",")), shape))
-    if len(operands) < 2:
-        operands = [(str(error).splitlines()[0], "")]
-    return DeviceMismatch(
-        operation,
-        got=" and ".join(f"an operand on {where} ({shape})" for where, shape in operands),
-        wanted="operands on the same devices, in the same order",
-        remedy="Move one with to_device.",
-        devices=tuple(where for where, _ in operands),
-    )
-
-
-def _mismatch(operation: str, a: jax.Array, b: jax.Array) -> DeviceMismatch:
-    here, there = device_name(a.sharding), device_name(b.sharding)
-    return DeviceMismatch(
-        operation,
-        got=f"operands on {here} (shape {a.shape}) and {there} (shape {b.shape})",
-        wanted="operands on the same devices",
-        remedy="Move one with to_device.",
-        devices=(here, there),
-    )
