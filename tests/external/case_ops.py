@@ -6,15 +6,21 @@ not run rather than as passed.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from types import ModuleType
-
-import cases
 
 import rtx_jax
 
 
-class RtxOps(cases.Ops):
+def _table() -> ModuleType:
+    """The module of the cases: the main program where it was started itself, so that its exceptions are the same."""
+    main = sys.modules["__main__"]
+    return main if hasattr(main, "CASES") and hasattr(main, "Ops") else importlib.import_module("cases")
+
+
+class RtxOps(_table().Ops):
     """The transforms of rtx_jax under the adapter's names."""
 
     def grad(self, namespace: ModuleType, function: Callable[..., object], argnums: int = 0) -> Callable[..., object]:
@@ -25,7 +31,13 @@ class RtxOps(cases.Ops):
         """Compiled function of Arrays."""
         return rtx_jax.jit(function, **options)
 
+    def index_add(
+        self, namespace: ModuleType, x: rtx_jax.Array, positions: rtx_jax.Array, values: rtx_jax.Array
+    ) -> rtx_jax.Array:
+        """Sum of values at positions, of which each counts."""
+        return x.at[positions].add(values)
 
-def ops() -> cases.Ops:
+
+def ops() -> RtxOps:
     """The adapter that the table asks for."""
     return RtxOps()
