@@ -341,7 +341,7 @@ class Array(Handle):
         """Return an independent Array. The elements are copied when one of the two is first written."""
         owned = self._owned
         copied = wrap_shared(share(self))
-        if owned is INTERNED:
+        if owned is INTERNED and copied._owned is False:  # under a trace the copy belongs to that
             copied._owned = INTERNED
         return copied
 

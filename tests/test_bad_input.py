@@ -163,3 +163,21 @@ def test_errors_pickle_with_their_fields():
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again)) == (type(caught.value), str(caught.value))
     assert (again.index, again.size) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: xp.zeros(2**70),
+        lambda: xp.ones((2**33, 2**33)),
+        lambda: xp.eye(2**33),
+        lambda: xp.linspace(0.0, 1.0, 2**70),
+        lambda: xp.repeat(xp.ones(3), 2**70),
+        lambda: xp.tile(xp.ones(3), (2**62,)),
+        lambda: xp.broadcast_to(xp.ones(1), (2**33, 2**33)),
+        lambda: xp.empty((2**70, 2)),
+    ],
+)
+def test_sizes_beyond_64_bits(call):
+    with pytest.raises((errors.InvalidArgument, errors.OutOfMemory)):
+        call()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 
 from ..errors import BroadcastError, InvalidArgument, InvalidDimension
 
 __all__ = ["as_axis", "as_int", "as_shape", "broadcast_shape", "normalize_axes", "normalize_axis"]
+
+_MAX_SIZE = 2**63 - 1
 
 
 def as_int(value: object, operation: str, argument: str) -> int:
@@ -50,7 +53,7 @@ def as_shape(shape: object, operation: str, argument: str = "shape") -> tuple[in
     Raises
     ------
     InvalidArgument
-        It has an entry that is negative or no integer.
+        It has an entry that is negative or no integer, or more elements than 64 bits count.
     """
     if type(shape) is int:
         out: tuple[int, ...] = (shape,)
@@ -65,6 +68,10 @@ def as_shape(shape: object, operation: str, argument: str = "shape") -> tuple[in
             raise InvalidArgument(
                 operation, argument, got=out, wanted="sizes of 0 or more", arg=argument, reason="negative size"
             )
+    if out and max(out) > _MAX_SIZE or math.prod(out) > _MAX_SIZE:
+        raise InvalidArgument(
+            operation, argument, got=out, wanted="fewer than 2**63 elements", arg=argument, reason="too large"
+        )
     return out
 
 

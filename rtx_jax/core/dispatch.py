@@ -336,7 +336,7 @@ class Door(Generic[_H]):
         `build` is called with x64 as the caller entered it.
         """
         data = self._interned.get(key)
-        if data is not None and not tracing.active and not data.is_deleted():
+        if data is not None and not tracing.active and trace_is_clean() and not data.is_deleted():
             handle = object.__new__(self.cls)
             handle._data = data
             handle._owned = INTERNED

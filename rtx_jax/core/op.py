@@ -99,6 +99,10 @@ def given_away(operation: str) -> UseAfterMove:
     )
 
 
+# What the compiler says of shapes beyond 64 bits.
+_TOO_LARGE = ("invalid tensor dimension size", "overflow in static extent", "get(shape: collections.abc.Sequence[int]")
+
+
 def translate(operation: str, error: Exception) -> Exception:
     """Return the typed error for what JAX raised, or the error itself when it already is ours."""
     if isinstance(error, RtxError):
@@ -115,6 +119,8 @@ def translate(operation: str, error: Exception) -> Exception:
             remedy="Move one of them with to_device.",
             devices=devices,
         )
+    if any(part in text for part in _TOO_LARGE):
+        return OutOfMemory(operation, got="a result of more bytes than 64 bits count", wanted="a smaller shape")
     if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or isinstance(error, MemoryError):
         return OutOfMemory(operation, got=text.split("\n")[0], remedy="Free Arrays or use smaller pieces.")
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.NonConcreteBooleanIndexError):

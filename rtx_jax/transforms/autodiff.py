@@ -7,8 +7,10 @@ with plain ``jax.grad`` the backward pass would silently lose precision there.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -127,6 +129,26 @@ def _check_kinds(operation: str, raw: Sequence[object], argnums: Sequence[int], 
                 )
 
 
+@contextlib.contextmanager
+def _kinds_checked(operation: str) -> Iterator[None]:
+    """Give JAX's refusal of complex results, and of real ones with ``holomorphic=True``, a type and a remedy."""
+    try:
+        yield
+    except TypeError as error:
+        if type(error) is not TypeError or "holomorphic" not in str(error):
+            raise
+        found = re.search(r"got (\w+)", str(error))
+        raise UnsupportedDType(
+            operation,
+            "fn",
+            got=f"an argument or result of dtype {found[1]}" if found else str(error),
+            wanted="real ones, or with holomorphic=True complex ones",
+            remedy="Take the real part or the magnitude of the result, or set holomorphic to what the function is.",
+            dtype=found[1] if found else "",
+            op=operation,
+        ) from error
+
+
 def value_and_grad(
     fn: Callable[..., object],
     argnums: Argnums = 0,
@@ -172,7 +194,7 @@ def value_and_grad(
         packed = _Packed("grad", fn, args, kwargs, nums, has_aux)
         _check_kinds("grad", packed.args, nums, allow_int)
         chosen = nums[0] if isinstance(argnums, int) else nums
-        with packed.x64():
+        with packed.x64(), _kinds_checked("grad"):
             out, gradient = jax.value_and_grad(
                 packed.scalar, chosen, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
             )(*packed.args)
@@ -237,7 +259,7 @@ def _jacobian(
         packed = _Packed(operation, fn, args, kwargs, nums, has_aux)
         _check_kinds(operation, packed.args, nums, False)
         chosen = nums[0] if isinstance(argnums, int) else nums
-        with packed.x64():
+        with packed.x64(), _kinds_checked(operation):
             out: Any = transform(packed, chosen, has_aux=has_aux, holomorphic=holomorphic)(*packed.args)
             if has_aux:
                 matrix, aux = out

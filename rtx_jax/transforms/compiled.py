@@ -18,7 +18,7 @@ from .._array import Array, lift
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_context, x64
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
 from ..core.handle import Handle, data_of, tracing
-from ..errors import InvalidArgument, UnsupportedDType
+from ..errors import InvalidArgument, ScalarOverflow, UnsupportedDType
 from . import compiles, paths
 from .program import Call, Program, bind, operands_of, run, trace
 from .trees import ARRAY, NUMBER, PLAIN, flatten, is_array, needs_x64
@@ -30,6 +30,7 @@ R = TypeVar("R")
 
 _MAX_SIGNATURES = 1024
 _UNKNOWN = object()
+_INT64 = np.iinfo(np.int64)
 # One lock for all functions: two threads that trace functions that call each other must not wait in a circle.
 _tracing_lock = threading.RLock()
 
@@ -260,7 +261,7 @@ class Compiled(Generic[P, R]):
         count = len(args)
         fixed = {i % count: args[i] for i in self.static_argnums if -count <= i < count}
         named_fixed = {name: kwargs[name] for name in kwargs if name in self.static_argnames}
-        key: list[tuple[object, type, object]] = []
+        key: list[tuple[object, Hashable, object]] = []
         for place, value in (*sorted(fixed.items()), *sorted(named_fixed.items())):
             try:
                 hash(value)
@@ -274,7 +275,7 @@ class Compiled(Generic[P, R]):
                     arg=self._label(place),
                     reason="not hashable",
                 ) from error
-            key.append((place, type(value), value))
+            key.append((place, _typed(value), value))
         dynamic = tuple(value for i, value in enumerate(args) if i not in fixed)
         named = {name: value for name, value in kwargs.items() if name not in named_fixed}
 
@@ -315,6 +316,15 @@ class Compiled(Generic[P, R]):
         return frozenset(donated)
 
 
+def _typed(value: object) -> Hashable:
+    """Return what tells values apart that are equal: types (``1 == True == 1.0``) and the signs of zeros."""
+    if isinstance(value, float | complex):
+        return type(value), repr(value)
+    if isinstance(value, tuple):
+        return type(value), *(_typed(part) for part in value)
+    return type(value)
+
+
 def _no_rebuild(values: list[object]) -> tuple[tuple[object, ...], dict[str, object]]:
     raise AssertionError("only a trace rebuilds arguments")
 
@@ -347,6 +357,16 @@ def _take_apart(
                 kind, data = PLAIN, leaf
             elif isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
                 kind, data = NUMBER, leaf
+                if isinstance(leaf, int) and not _INT64.min <= leaf <= _INT64.max:
+                    raise ScalarOverflow(
+                        name,
+                        got=f"the integer {leaf} as an argument",
+                        wanted=f"a value from {_INT64.min} to {_INT64.max}",
+                        remedy="Pass a float, or list the argument in static_argnums or static_argnames.",
+                        arg="",
+                        reason="out of range",
+                        dtype=np.dtype(np.int64),
+                    )
             elif isinstance(leaf, np.ndarray | np.generic):
                 kind, data = ARRAY, lift(leaf, None, name)
             else:

@@ -240,3 +240,13 @@ def test_rules_leave_the_state_of_the_thread() -> None:
     f.defvjp(lambda x: (f.fn(x), x), lambda x, g: (xp.astype(xp.astype(x, xp.float64) * g, xp.float32),))
     jax.grad(lambda x: f(x).jax)(xp.ones(2, dtype=xp.float32))
     assert jnp.zeros(1).dtype == np.float32
+
+
+@pytest.mark.parametrize("transform", [xp.grad, xp.jacobian, xp.hessian])
+def test_complex_results_need_holomorphic(transform):
+    with pytest.raises(UnsupportedDType, match="complex128.*holomorphic"):
+        transform(lambda x: x * 1j)(xp.asarray(1.0))
+    with pytest.raises(UnsupportedDType, match="holomorphic"):
+        transform(lambda x: x * 2)(xp.asarray(1j))
+    derivative = transform(lambda x: x**3, holomorphic=True)(xp.asarray(2j))
+    assert complex(derivative) == (12j if transform is xp.hessian else -12.0)

@@ -325,3 +325,19 @@ def test_an_array_left_behind_says_so() -> None:
     f(xp.ones(1))
     with pytest.raises(ConcretizationError, match="left behind"):
         left[0] + 1.0
+
+
+def test_copy_of_a_captured_constant_belongs_to_the_trace() -> None:
+    # zeros of small shapes share one buffer, and copies of them are marked as such, but not copies that are traced.
+    w = xp.zeros(2)
+
+    @xp.jit
+    def add(x: xp.Array) -> xp.Array:
+        w[...] = w + x
+        return w.copy()
+
+    y = add(xp.asarray([1.0, 2.0]))
+    y += 100.0
+    np.testing.assert_array_equal(np.asarray(add(xp.asarray([1.0, 2.0]))), [2.0, 4.0])
+    np.testing.assert_array_equal(np.asarray(w), [2.0, 4.0])
+    np.testing.assert_array_equal(np.asarray(xp.zeros(2)), [0.0, 0.0])

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import rtx_jax as xp
-from rtx_jax.errors import ConcretizationError, DataDependentShape, InvalidArgument, UnsupportedDType, UseAfterMove
+from rtx_jax.errors import (
+    ConcretizationError,
+    DataDependentShape,
+    InvalidArgument,
+    ScalarOverflow,
+    UnsupportedDType,
+    UseAfterMove,
+)
 
 
 def values(x: object) -> list[object]:
@@ -433,3 +440,25 @@ def test_64_bit_types_inside_need_no_flag(dtype: str) -> None:
     assert f(xp.ones(2, dtype=getattr(xp, dtype))).dtype == dtype
     assert seen == [np.dtype(dtype)]
     assert jnp.zeros(1).dtype == np.float32
+
+
+def test_equal_static_values_of_other_types_are_told_apart() -> None:
+    fill = xp.jit(lambda _, n: xp.full(1, n[0] if isinstance(n, tuple) else n), static_argnums=1)
+    x = xp.ones(1)
+    for value in (0.0, -0.0, (0.0,), (-0.0,), (1,), (1.0,), (True,), (1 + 0j,)):
+        expected = np.full(1, value[0] if isinstance(value, tuple) else value)
+        got = np.asarray(fill(x, value))
+        assert got.dtype == expected.dtype
+        assert got.tobytes() == expected.tobytes()
+
+
+def test_an_integer_beyond_64_bits_is_refused() -> None:
+    x = xp.asarray([1, 2])
+    for call in (
+        lambda: xp.jit(lambda x, n: x * n)(x, 2**70),
+        lambda: xp.scan(lambda c, x: (c, x), 2**70, x),
+        lambda: xp.cond(True, lambda n: n, lambda n: n, -(2**70)),
+    ):
+        with pytest.raises(ScalarOverflow, match="1180591620717411303424"):
+            call()
+    assert values(xp.jit(lambda x, n: x + n)(x, 2**62)) == [2**62 + 1, 2**62 + 2]

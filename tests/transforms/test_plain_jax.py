@@ -92,3 +92,16 @@ def test_eager_speed_comes_back_after_a_trace() -> None:
     xp.grad(lambda v: xp.sum(v))(xp.ones(2))
     xp.ones(2) + 1.0
     assert tracing.active == quiet
+
+
+def test_cached_constants_belong_to_the_trace() -> None:
+    xp.zeros(3)  # now it is cached
+
+    def f():
+        a = xp.zeros(3)
+        a += 2.0
+        a[0] = 1.0
+        return a.jax
+
+    np.testing.assert_array_equal(np.asarray(jax.jit(f)()), [1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(np.asarray(xp.zeros(3)), [0.0, 0.0, 0.0])
