@@ -12,6 +12,7 @@ from ._compat import x64
 from .core import indexing
 from .core.dispatch import raise_translated
 from .core.dtypes import WIDE, int32
+from .core.gather import bring_near
 from .core.handle import Handle, data_of
 from .core.host import lift
 from .core.promotion import can_cast_same_kind, scalar_dtype
@@ -46,7 +47,8 @@ class AtKey:
     def _update(self, kind: str, value: Array | Scalar) -> Array:
         operation = f"x.at[key].{kind}"
         data = data_of(self._array)
-        key = tuple(_raw_index(part) for part in (self._key if type(self._key) is tuple else (self._key,)))
+        far = max(data.shape, default=0) >= 2**31
+        key = tuple(_raw_index(part, far) for part in (self._key if type(self._key) is tuple else (self._key,)))
         operand = _raw_value(value, data.dtype, operation)
         try:
             # JAX drops what is out of range without a word; the read raises where that can be known.
@@ -100,13 +102,19 @@ class AtKey:
         return self.set(function(self._array[self._key]))
 
 
-def _raw_index(part: object) -> object:
-    """Return a part of a key as JAX takes it; narrow integers are widened, in which JAX would count backwards."""
+def _raw_index(part: object, far: bool) -> object:
+    """Return a part of a key as JAX takes it.
+
+    Narrow integers are widened, in which JAX would count backwards; wide ones are narrowed, where it would wrap.
+    """
     raw = data_of(part) if isinstance(part, Handle) else part
     if isinstance(raw, list):
         raw = np.asarray(raw)
     if isinstance(raw, jax.Array | np.ndarray) and raw.dtype.kind in "iu" and raw.dtype.itemsize < 4:
         raw = raw.astype(int32)
+    elif isinstance(raw, jax.Array | np.ndarray) and raw.dtype.kind in "iu" and raw.dtype != int32 and not far:
+        with x64():
+            raw = jax.lax.convert_element_type(bring_near(raw, 2**31 - 1), int32)  # type: ignore[arg-type]
     return raw
 
 

@@ -12,7 +12,7 @@ from jax import lax
 from . import dtypes as _d
 from .index_key import Layout, Plan, lay_out
 
-__all__ = ["missing_value", "read_function", "read_window", "resolve", "window_of"]
+__all__ = ["bring_near", "missing_value", "read_function", "read_window", "resolve", "window_of"]
 
 _INT32, _INT64 = _d.int32, _d.int64
 
@@ -61,6 +61,13 @@ def read_window(x: jax.Array, plan: Plan, starts: Sequence[jax.Array]) -> jax.Ar
     return lax.reshape(x, out)
 
 
+def bring_near(index: jax.Array, size: int) -> jax.Array:
+    """Return indices that can be narrowed for an axis of `size`, out of range where they were: 2**32 + 1 is not 1."""
+    dtype = index.dtype
+    top = lax.full(index.shape, size, dtype)
+    return lax.clamp(lax.full(index.shape, -size - 1, dtype), index, top) if dtype in _d.SIGNED else lax.min(index, top)
+
+
 def resolve(index: jax.Array, size: int, checked: bool) -> jax.Array:
     """Return indices counted from the front, wide enough for the axis; those out of range stay out of range.
 
@@ -79,9 +86,7 @@ def resolve(index: jax.Array, size: int, checked: bool) -> jax.Array:
     dtype = index.dtype
     signed = dtype in _d.SIGNED
     if not checked and (dtype.itemsize > target.itemsize or (not signed and dtype.itemsize == target.itemsize)):
-        # Bring far values near before they are narrowed: 2**32 + 1 must not become 1.
-        top = lax.full(index.shape, size, dtype)
-        index = lax.clamp(lax.full(index.shape, -size - 1, dtype), index, top) if signed else lax.min(index, top)
+        index = bring_near(index, size)
     if dtype != target:
         index = lax.convert_element_type(index, target)
     if signed:

@@ -14,14 +14,14 @@ import numpy as np
 from jax.core import Tracer
 
 from . import dtypes as _d
-from .gather import missing_value, read_function
+from .gather import bring_near, missing_value, read_function
 from .index_checks import check_bounds, checks_on
 from .index_key import IndexArray, Key, lay_out, parse
 from .index_masks import MaskKey, masked_set, split_mask
 from .index_table import call
 from .scatter import fit_value, write_function
 
-__all__ = ["get_traced", "plan_traced"]
+__all__ = ["far_brought_near", "get_traced", "plan_traced"]
 
 _GET, _SET = "x[key]", "x[key] = value"
 
@@ -40,7 +40,7 @@ def get_traced(d: jax.Array, key: object) -> jax.Array:
         return call(lambda: d[tuple(parsed.parts)], wide)
     # JAX fills unsigned integers with their maximum and booleans with True.
     fill = missing_value(d.dtype) if d.dtype in _d.UNSIGNED or d.dtype == _d.bool_ else None
-    return call(lambda: d.at[tuple(parsed.parts)].get(mode="fill", fill_value=fill), wide)
+    return call(lambda: d.at[far_brought_near(parsed, d.shape)].get(mode="fill", fill_value=fill), wide)
 
 
 def plan_traced(
@@ -59,10 +59,10 @@ def plan_traced(
     if not _plain(parsed) or (not ordered and any(array.ndim for array in arrays)):
         write = write_function(plan, len(arrays), known, ordered)
         return write, (value, *_operands(parsed)), wide
-    parts = parsed.parts
 
     def write_as_jax(x: jax.Array, value: jax.Array) -> jax.Array:
-        return x.at[tuple(parts)].set(fit_value(jnp.asarray(value), target, x.dtype))
+        parts = tuple(parsed.parts) if known else far_brought_near(parsed, x.shape)
+        return x.at[parts].set(fit_value(jnp.asarray(value), target, x.dtype))
 
     return write_as_jax, (value,), wide
 
@@ -80,6 +80,19 @@ def _plain(parsed: Key) -> bool:
     return not any(item in ("t", "f") for item in parsed.plan) and all(
         array.dtype in (_d.int32, _d.int64) for array in parsed.arrays
     )
+
+
+def far_brought_near(parsed: Key, shape: tuple[int, ...]) -> tuple[object, ...]:
+    """Return the parts of a key for JAX, which narrows 64-bit indices to 32 bits, where 2**32 + 1 becomes 1."""
+    size = axis = 0  # the largest of the indexed axes will do for all of them
+    for item in parsed.plan:
+        if item == "a":
+            size = max(size, shape[axis])
+        axis += item not in ("n", ".", "t", "f")
+    if size >= 2**31:
+        return tuple(parsed.parts)
+    near = {id(array): bring_near(array, size) for array in parsed.arrays if array.dtype == _d.int64}  # type: ignore[arg-type]
+    return tuple(near.get(id(part), part) for part in parsed.parts)
 
 
 def _operands(parsed: Key) -> list[object]:

@@ -261,7 +261,7 @@ class Compiled(Generic[P, R]):
         count = len(args)
         fixed = {i % count: args[i] for i in self.static_argnums if -count <= i < count}
         named_fixed = {name: kwargs[name] for name in kwargs if name in self.static_argnames}
-        key: list[tuple[object, Hashable, object]] = []
+        key: list[tuple[object, object, object]] = []
         for place, value in (*sorted(fixed.items()), *sorted(named_fixed.items())):
             try:
                 hash(value)
@@ -316,7 +316,7 @@ class Compiled(Generic[P, R]):
         return frozenset(donated)
 
 
-def _typed(value: object) -> Hashable:
+def _typed(value: object) -> object:
     """Return what tells values apart that are equal: types (``1 == True == 1.0``) and the signs of zeros."""
     if isinstance(value, float | complex):
         return type(value), repr(value)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import rtx_jax as xp
 from rtx_jax import _config
 from rtx_jax._compat import x64
 from rtx_jax.core import index_table, indexing
@@ -663,3 +664,34 @@ def test_indices_committed_elsewhere_are_refused() -> None:
     x, index = (jax.device_put(np.arange(3), device) for device in jax.devices()[1:3])
     with pytest.raises(ValueError, match="incompatible devices"):
         indexing.get(x, index)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "uint32"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_far_positions_are_out_of_range(dtype: str, compiled: bool, unchecked: None) -> None:
+    # JAX narrows indices to 32 bits, where 2**32 + 1 becomes 1.
+    far = [0, 4, *([2**32, 2**32 + 1, 2**40 + 2, 2**63 - 1] if dtype.endswith("64") else [2**32 - 1, 2**31])]
+    if dtype == "int64":
+        far += [-(2**32), -(2**32) + 1, -(2**63)]
+    index = xp.asarray(far, dtype=getattr(xp, dtype))
+    run = xp.jit if compiled else lambda f: f
+
+    def write(x: xp.Array, i: xp.Array) -> None:
+        x[i] = 9.0
+
+    def write_row(x: xp.Array, i: xp.Array) -> None:
+        x[1, i] = 9.0
+
+    for kind in ("float32", "float64"):
+        x = xp.arange(5, dtype=getattr(xp, kind))
+        outside = [np.nan] * (len(far) - 2)
+        np.testing.assert_array_equal(np.asarray(run(lambda x, i: x[i])(x, index)), [0.0, 4.0, *outside])
+        rows = xp.stack([x, x])
+        np.testing.assert_array_equal(np.asarray(run(lambda x, i: x[0, i])(rows, index)), [0.0, 4.0, *outside])
+        np.testing.assert_array_equal(np.asarray(run(lambda x, i: x[i[2]])(x, index)), np.nan)
+        added = run(lambda x, i: x.at[i].add(10.0))(x, index)
+        np.testing.assert_array_equal(np.asarray(added), [10.0, 1.0, 2.0, 3.0, 14.0])
+        run(write)(x, index)
+        np.testing.assert_array_equal(np.asarray(x), [9.0, 1.0, 2.0, 3.0, 9.0])
+        run(write_row)(rows, index)
+        np.testing.assert_array_equal(np.asarray(rows), [[0.0, 1.0, 2.0, 3.0, 4.0], [9.0, 1.0, 2.0, 3.0, 9.0]])
