@@ -569,20 +569,26 @@ def _setitem(x: Array, key: object, value: object) -> None:
 
 
 def _in_place(x: _A, other: object, op: InPlace) -> _A:
-    dtype = x.dtype
-    if isinstance(other, Handle):
-        operand = data_of(other)
-        wide = dtype in WIDE or operand.dtype in WIDE
+    data = x._data
+    if type(data) is not ArrayImpl or tracing.active:
+        data = data_of(x)
+    wide = data.dtype in WIDE
+    if type(other) is Array:
+        operand = other._data
+        if type(operand) is not ArrayImpl or tracing.active:
+            operand = data_of(other)
+        wide = wide or operand.dtype in WIDE
     elif isinstance(other, bool | int | float | complex):
-        operand, wide = scalar_operand(other, dtype)
-        wide = wide or dtype in WIDE
+        operand, wide_scalar = scalar_operand(other, data.dtype)
+        wide = wide or wide_scalar
     else:
         operand = lift(other)
-        wide = dtype in WIDE or operand.dtype in WIDE
+        wide = wide or operand.dtype in WIDE
+    del data  # a reference of ours would keep the update from reusing the buffer
     try:
-        update(x, op.plain, op.donating, (operand,), wide, f"x {op.name} y")
+        update(x, op.plain, op.donating, (operand,), wide, op.operation)
     except Exception as error:
-        raise_translated(f"x {op.name} y", error)
+        raise_translated(op.operation, error)
     return x
 
 
@@ -650,7 +656,7 @@ _ARRAYS = (Array, jax.Array, np.ndarray)
 _add = binary(Op("add", _ew.add))
 _subtract = binary(Op("subtract", _ew.subtract))
 _multiply = binary(Op("multiply", _ew.multiply))
-_divide = floating_binary(_door, Op("divide", _ew.divide))
+_divide = floating_binary(_door, Op("divide", _ew.divide), Op("divide", _ew.divide_rounded))
 _floor_divide = binary(Op("floor_divide", _ew.floor_divide))
 _remainder = binary(Op("remainder", _ew.remainder))
 _pow_arrays = binary(Op("pow", _ew.pow))
@@ -692,7 +698,7 @@ _precision = _config.matmul_precision
 _iadd = InPlace("+=", _ew.add)
 _isubtract = InPlace("-=", _ew.subtract)
 _imultiply = InPlace("*=", _ew.multiply)
-_idivide = InPlace("/=", _ew.divide)
+_idivide = InPlace("/=", _ew.divide_rounded)
 _ifloor_divide = InPlace("//=", _ew.floor_divide)
 _iremainder = InPlace("%=", _ew.remainder)
 _ipow = InPlace("**=", _ew.pow)

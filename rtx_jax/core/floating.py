@@ -99,11 +99,14 @@ def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
     return call
 
 
-def floating_binary(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
-    """Return the call of an operation with two operands, of which one may be a Python scalar, as ``door.binary``."""
+def floating_binary(door: Door[_H], op: Op, alone: Op | None = None) -> Callable[[object, object], _H]:
+    """Return the call of an operation with two operands, of which one may be a Python scalar, as ``door.binary``.
+
+    `alone` takes the place of `op` in eager calls, where nothing is fused with it.
+    """
     cls, new, mode, traced, needs = door.cls, object.__new__, tracing, door.traced, _NEEDS
-    jitted, _ = op.variant()
-    cast = _casting(op)
+    jitted, _ = (alone or op).variant()
+    cast, cast_alone = _casting(op), _casting(alone or op)
 
     def call(x1: object, x2: object, /) -> _H:
         if mode.active:
@@ -121,7 +124,7 @@ def floating_binary(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
                 other = needs[b.dtype]
                 if wide & other & _CAST:
                     target = default_float(a)
-                    run, wide_result = cast.cache.get(target) or cast.build(target)
+                    run, wide_result = cast_alone.cache.get(target) or cast_alone.build(target)
                     other |= wide_result
             elif type(x2) in SCALARS:
                 # An integer beside an integer array is made the default float, so that the result becomes that too.

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..core.dtypes import COMPLEX, FLOAT8
+from ..core.dtypes import COMPLEX, FLOAT8, INEXACT
 from . import elementwise_complex as _complex
 from . import elementwise_real as _real
 from .operands import EVERY, REAL_OR_BOOL, check_kind, floating, floating2
@@ -27,6 +27,7 @@ __all__ = [
     "cos",
     "cosh",
     "divide",
+    "divide_rounded",
     "exp",
     "expm1",
     "hypot",
@@ -113,6 +114,28 @@ def divide(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
     if x1.dtype in COMPLEX and x2.dtype not in COMPLEX:
         return lax.complex(_divide(lax.real(x1), x2), _divide(lax.imag(x1), x2))
     return _divide(x1, x2)
+
+
+def divide_rounded(x1: jax.Array, x2: jax.Array, /) -> jax.Array:
+    """Quotient, correctly rounded also where the divisor is broadcast, for calls that stand alone.
+
+    XLA turns a real ``x / broadcast(y)`` into ``x * (1 / y)``, which makes 49 / 49 less than 1. A divisor that depends
+    on the element keeps it from that, and costs nothing beside the traffic of memory. Within a traced program the
+    plain quotient is used, as in plain JAX.
+    """
+    try:
+        shape = jnp.broadcast_shapes(x1.shape, x2.shape)
+    except ValueError:
+        return divide(x1, x2)  # raises our error
+    if x2.shape != shape and x1.dtype not in COMPLEX and x2.dtype not in COMPLEX:
+        # An integer beside a float takes its dtype; XLA knows that an integer always equals itself.
+        if x1.dtype not in INEXACT and x2.dtype in INEXACT:
+            x1 = lax.convert_element_type(x1, x2.dtype)
+        x1 = jnp.broadcast_to(x1, shape)
+        x2 = jnp.broadcast_to(x2, shape)
+        # Only a NaN differs from itself, and NaN by anything is NaN.
+        x2 = jnp.where(x1 == x1, x2, lax.full_like(x2, 1))
+    return divide(x1, x2)
 
 
 @floating
