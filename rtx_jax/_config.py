@@ -60,6 +60,8 @@ class Setting:
     meaning: str
     _global: object = field(default=None, repr=False)
     _known: bool = field(default=False, repr=False)
+    # Whether any context ever had a value of its own: reading a context variable costs more than all the rest.
+    _overridden: bool = field(default=False, repr=False)
     _local: ContextVar[object] = field(init=False, repr=False)
     listeners: list[Callable[[], None]] = field(default_factory=list, repr=False)
 
@@ -68,9 +70,10 @@ class Setting:
 
     def get(self) -> object:
         """Return the value in this context."""
-        value = self._local.get(_UNSET)  # a default costs a tenth of a LookupError
-        if value is not _UNSET:
-            return value
+        if self._overridden:
+            value = self._local.get(_UNSET)  # a default costs a tenth of a LookupError
+            if value is not _UNSET:
+                return value
         if not self._known:
             text = os.environ.get(self.variable)
             self._global = self.default if text is None else self.parse(self.variable, text)
@@ -128,6 +131,7 @@ def update(name: str, value: object) -> None:
 def override(name: str, value: object) -> Iterator[None]:
     """Set a setting for the body, in this context only."""
     setting = _find(name)
+    setting._overridden = True
     token = setting._local.set(value)
     for listener in setting.listeners:
         listener()
@@ -165,9 +169,9 @@ def debug_nans() -> bool:
 
 def donation() -> bool:
     """Whether updates may reuse buffers."""
-    return bool(_donation.get())
+    return _donation.get() is True
 
 
 def matmul_precision() -> str:
     """Precision of float32 contractions: ``"highest"``, ``"high"`` or ``"default"``."""
-    return str(_matmul_precision.get())
+    return _matmul_precision.get()  # type: ignore[return-value]

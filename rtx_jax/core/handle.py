@@ -265,7 +265,7 @@ def update(
         return
     for operand in operands:
         # A tracer here would run the donating call on somebody's primal value (grad and vmap without jit).
-        if isinstance(operand, Tracer):
+        if type(operand) is not ArrayImpl and isinstance(operand, Tracer):
             _update_traced(handle, plain, operands, wide, operation)
             return
     taken = False
@@ -280,7 +280,10 @@ def update(
             taken = True
             handle._data = PENDING
             if _getrefcount(data) <= _ALONE and _config.donation():
-                results.extend(map(donating, (data,), *zip(operands, strict=True)))
+                if len(operands) == 1:  # an in-place operator
+                    results.extend(map(donating, (data,), operands))
+                else:
+                    results.extend(map(donating, (data,), *zip(operands, strict=True)))
             else:
                 results.append(plain(data, *operands))
         else:

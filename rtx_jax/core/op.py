@@ -156,10 +156,10 @@ class InPlace:
     The result is cast back to the array's dtype where the kinds allow it, and must keep the array's shape.
     """
 
-    __slots__ = ("donating", "name", "plain")
+    __slots__ = ("donating", "operation", "plain")
 
     def __init__(self, name: str, fn: Callable[[jax.Array, jax.Array], jax.Array]) -> None:
-        self.name = name
+        self.operation = f"x {name} y"
 
         def raw(x: jax.Array, other: jax.Array) -> jax.Array:
             result = fn(x, other)

@@ -184,10 +184,11 @@ def finfo(type: DTypeLike | Array, /) -> FInfo:
         return _finfos[type]
     except (KeyError, TypeError):
         dtype = _dtype_of(type, "finfo", "type")
-        return _finfos.setdefault(dtype, _finfo(dtype))
+        _finfos[dtype.type] = found = _finfos.setdefault(dtype, _finfo(dtype))
+        return found
 
 
-# Keyed by dtype; what else is given, by name or as an array, is no key.
+# Keyed by dtype and by scalar type; what else is given, by name or as an array, is no key.
 _finfos: dict[object, FInfo] = {}
 _iinfos: dict[object, IInfo] = {}
 
@@ -240,7 +241,8 @@ def iinfo(type: DTypeLike | Array, /) -> IInfo:
         return _iinfos[type]
     except (KeyError, TypeError):
         dtype = _dtype_of(type, "iinfo", "type")
-        return _iinfos.setdefault(dtype, _iinfo(dtype))
+        _iinfos[dtype.type] = found = _iinfos.setdefault(dtype, _iinfo(dtype))
+        return found
 
 
 def _iinfo(dtype: DType) -> IInfo:
