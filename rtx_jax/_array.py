@@ -31,6 +31,7 @@ from .errors import (
     DTypeMismatch,
     InvalidArgument,
     InvalidDimension,
+    ScalarOverflow,
 )
 from .raw import elementwise as _ew
 from .raw import linear_algebra as _la
@@ -579,7 +580,10 @@ def _in_place(x: _A, other: object, op: InPlace) -> _A:
             operand = data_of(other)
         wide = wide or operand.dtype in WIDE
     elif isinstance(other, bool | int | float | complex):
-        operand, wide_scalar = scalar_operand(other, data.dtype)
+        try:
+            operand, wide_scalar = scalar_operand(other, data.dtype)
+        except ScalarOverflow as error:
+            raise error.renamed(op.operation) from None
         wide = wide or wide_scalar
     else:
         operand = lift(other)

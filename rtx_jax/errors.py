@@ -6,6 +6,8 @@ operation, the argument, what it got, what it wanted and, where there is one, th
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = [
     "AllocatorBusy",
     "AllocatorFrozen",
@@ -80,6 +82,11 @@ class RtxError(Exception):
         for name, value in fields.items():
             setattr(self, name, value)
         super().__init__(self._text())
+
+    def renamed(self, operation: str) -> Self:
+        """Return the same error under the name of the operation that the user called."""
+        args = (operation, self.argument, self.got, self.wanted, self.remedy)
+        return _rebuild(type(self), args, self.fields)  # type: ignore[return-value]
 
     def _text(self) -> str:
         head = self.operation + (f": argument {self.argument}" if self.argument else "")

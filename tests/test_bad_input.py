@@ -68,6 +68,8 @@ CASES = {
     "bool of several": (lambda x: bool(x), errors.InvalidArgument, "bool.*one element"),
     "float of several": (lambda x: float(x), errors.InvalidArgument, "float"),
     "nested lists of two lengths": (lambda x: xp.asarray([[1, 2], [3]]), ValueError, "asarray"),
+    "integer out of range": (lambda x: xp.astype(x, xp.int8) + 1000, OverflowError, "add.*1000"),
+    "integer out of range, in place": (lambda x: xp.astype(x, xp.int8).__iadd__(1000), OverflowError, r"\+=.*1000"),
     "integer too large": (lambda x: xp.asarray(2**70), OverflowError, "asarray"),
     "negative shape": (lambda x: xp.zeros((-1,)), ValueError, "zeros"),
     "no arrays": (lambda x: xp.concat([]), ValueError, "concat"),

@@ -19,6 +19,7 @@ from jax.core import Tracer
 
 from .. import _config
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_is_clean
+from ..errors import ScalarOverflow
 from .dtypes import WIDE
 from .handle import INTERNED, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
@@ -100,7 +101,10 @@ class Door(Generic[_H]):
                     arrays[i] = lift(operand)
                     partner = arrays[i].dtype  # type: ignore[attr-defined]
                 else:
-                    arrays[i] = np.asarray(operand, operand_dtype(_plain_scalar(operand), partner))
+                    try:
+                        arrays[i] = np.asarray(operand, operand_dtype(_plain_scalar(operand), partner))
+                    except ScalarOverflow as error:
+                        raise error.renamed(op.name) from None
             wide = wide or arrays[i].dtype in WIDE  # type: ignore[attr-defined]
         previous = X64_UNSET
         try:
@@ -195,7 +199,10 @@ class Door(Generic[_H]):
                     wide = a.dtype in WIDE or b.dtype in WIDE
                 elif type(x2) in SCALARS:
                     dtype = a.dtype
-                    b, wide = scalar_operand(x2, dtype)  # type: ignore[arg-type]
+                    try:
+                        b, wide = scalar_operand(x2, dtype)  # type: ignore[arg-type]
+                    except ScalarOverflow as error:
+                        raise error.renamed(op.name) from None
                     wide = wide or dtype in WIDE
                 else:
                     return slow(op, (x1, x2))  # type: ignore[return-value]
@@ -204,7 +211,10 @@ class Door(Generic[_H]):
                 if type(b) is not ArrayImpl or mode.active:
                     return slow(op, (x1, x2))  # type: ignore[return-value]
                 dtype = b.dtype
-                a, wide = scalar_operand(x1, dtype)  # type: ignore[arg-type]
+                try:
+                    a, wide = scalar_operand(x1, dtype)  # type: ignore[arg-type]
+                except ScalarOverflow as error:
+                    raise error.renamed(op.name) from None
                 wide = wide or dtype in WIDE
             else:
                 return slow(op, (x1, x2))  # type: ignore[return-value]
