@@ -7,6 +7,7 @@ smaller floats are computed in float32 and rounded once.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ from ..core.axes import broadcast_shape, normalize_axes
 from ..core.dtypes import COMPLEX, INEXACT, complex_of, real_of
 from ..errors import BroadcastError, InvalidArgument, ShapeMismatch, UnsupportedDType
 from ._kinds import accumulator, cast, enter, rank_at_least, square
+from .extremes import greatest, least
 from .linear_algebra import matmul
 from .operands import common_dtype as common
 
@@ -258,11 +260,11 @@ def _vector_norm(operation: str, x: jax.Array, axes: tuple[int, ...], keepdims: 
     if ord == 1:
         return total(size)
     if ord == math.inf:
-        return jnp.max(size, axis=axes, keepdims=keepdims, initial=0)
+        return greatest(size, axes, keepdims, initial=0)
     if ord == -math.inf:
         if not builtins.all(x.shape[a] for a in axes):
             raise _empty(operation, x, ord)
-        return jnp.min(size, axis=axes, keepdims=keepdims)
+        return least(size, axes, keepdims)
     power = jnp.asarray(ord, real)
     return total(size**power) ** (1 / power)
 
@@ -296,19 +298,18 @@ def matrix_norm(x: jax.Array, *, keepdims: bool, ord: float | str | None) -> jax
 def _matrix_norm(x: jax.Array, ord: float | str | None) -> jax.Array:
     if ord is None or ord == "fro":
         return lax.sqrt(jnp.sum(_squared(x), axis=(-2, -1)))
-    reduction: Callable[..., jax.Array] = jnp.max
-    initial: int | None = 0
+    reduction: Callable[..., jax.Array] = functools.partial(greatest, initial=0)
     if not isinstance(ord, str) and ord < 0:
-        reduction, initial = jnp.min, None
+        reduction = least
         if not x.shape[-1] or not x.shape[-2]:
             raise _empty("matrix_norm", x, ord)
     if ord in (2, -2, "nuc"):
         s = jnp.linalg.svd(x, compute_uv=False)
-        return jnp.sum(s, axis=-1) if ord == "nuc" else reduction(s, axis=-1, initial=initial)
+        return jnp.sum(s, axis=-1) if ord == "nuc" else reduction(s, -1)
     if ord in (1, -1):
-        return reduction(jnp.sum(lax.abs(x), axis=-2), axis=-1, initial=initial)
+        return reduction(jnp.sum(lax.abs(x), axis=-2), -1)
     if ord in (math.inf, -math.inf):
-        return reduction(jnp.sum(lax.abs(x), axis=-1), axis=-1, initial=initial)
+        return reduction(jnp.sum(lax.abs(x), axis=-1), -1)
     raise InvalidArgument(
         "matrix_norm",
         "ord",

@@ -18,6 +18,7 @@ from ..core.axes import normalize_axes, normalize_axis
 from ..core.dtypes import COMPLEX, KIND, bool_, real_of
 from ..errors import DTypeMismatch, InvalidArgument, InvalidDimension
 from ._kinds import accumulator, cast
+from .extremes import greatest, least
 
 __all__ = ["cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -69,20 +70,22 @@ def max(x: jax.Array, *, axis: Axis, keepdims: bool) -> jax.Array:
     """Return the greatest element; NaN if one is NaN. Equal elements share the gradient."""
     axes = normalize_axes(axis, x.ndim, "max")
     _nonempty("max", x, axes)
-    return _nan_if_any_is(x, jnp.max(x, axis=axes, keepdims=keepdims), axes, keepdims)
+    if x.dtype in COMPLEX:
+        return _nan_if_any_is(x, jnp.max(x, axis=axes, keepdims=keepdims), axes, keepdims)
+    return greatest(x, axes, keepdims)
 
 
 def min(x: jax.Array, *, axis: Axis, keepdims: bool) -> jax.Array:
     """Return the least element; NaN if one is NaN. Equal elements share the gradient."""
     axes = normalize_axes(axis, x.ndim, "min")
     _nonempty("min", x, axes)
-    return _nan_if_any_is(x, jnp.min(x, axis=axes, keepdims=keepdims), axes, keepdims)
+    if x.dtype in COMPLEX:
+        return _nan_if_any_is(x, jnp.min(x, axis=axes, keepdims=keepdims), axes, keepdims)
+    return least(x, axes, keepdims)
 
 
 def _nan_if_any_is(x: jax.Array, chosen: jax.Array, axes: tuple[int, ...], keepdims: bool) -> jax.Array:
     # The lexicographic order of complex numbers passes over an element whose imaginary part alone is NaN.
-    if x.dtype not in COMPLEX:
-        return chosen
     nan = jnp.any(jnp.isnan(x), axis=axes, keepdims=keepdims)
     return jnp.where(nan, jnp.asarray(complex(math.nan, math.nan), x.dtype), chosen)
 
