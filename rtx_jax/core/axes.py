@@ -88,7 +88,7 @@ def normalize_axis(axis: int, ndim: int, operation: str, argument: str = "axis")
     raise InvalidDimension(
         operation,
         argument,
-        got=axis,
+        got=f"{axis} (out of range)",
         wanted=f"{-ndim}..{ndim - 1}" if ndim else "an array with an axis (it has none)",
         dim=axis,
         ndim=ndim,
