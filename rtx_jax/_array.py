@@ -242,7 +242,7 @@ class Array(Handle):
         return _interop.dlpack_device(self)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        """Return the values as a NumPy array of its own; ``copy=False`` gives a read-only view where there is one."""
+        """Return the values as a NumPy array; read-only without a copy where the device allows it."""
         return _interop.to_numpy(self, dtype, copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> object:

@@ -1,9 +1,9 @@
 """What Array needs for NumPy and DLPack; the methods of Array call these functions.
 
-One rule about memory: nobody writes through. Host memory that comes in is copied; on the CPU an export is a private
-copy unless the consumer asks for ``copy=False``, because a consumer such as torch or a Cython function writes into what
-it gets, or refuses what is read-only, and the buffer of an Array may be shared by several handles. The view that
-``np.asarray(x, copy=False)`` gives costs nothing and is read-only.
+One rule about memory: nobody writes through, and no write is lost in silence. Host memory that comes in is copied; on
+the CPU a DLPack export is a private copy unless the consumer asks for ``copy=False``, because a consumer such as torch
+writes into what it gets and the buffer of an Array may be shared by several handles. NumPy's view (``np.asarray(x)``)
+costs nothing and is read-only, so that code which writes its results there raises instead of leaving `x` as it was.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def to_numpy(h: Handle, dtype: np.dtype | None = None, copy: builtins.bool | Non
     dtype
         Cast to it with NumPy's rules.
     copy
-        None or True: a writable copy. False: a read-only view of the buffer where it is host memory and keeps its
-        dtype, else an error.
+        None: a read-only view of the buffer where it is host memory and keeps its dtype, else a copy. True: a
+        writable copy. False: the view or an error.
 
     Raises
     ------
@@ -65,7 +65,9 @@ def to_numpy(h: Handle, dtype: np.dtype | None = None, copy: builtins.bool | Non
         if dtype is not None and np.dtype(dtype) != data.dtype:
             raise _must_copy("__array__", f"dtype {data.dtype} for dtype {np.dtype(dtype)}")
     host = np.asarray(data)
-    return host if copy is False else np.array(host, dtype, order="C")
+    if copy:
+        return np.array(host, dtype, order="C")
+    return host if dtype is None or np.dtype(dtype) == host.dtype else host.astype(dtype)
 
 
 def values(h: Handle, operation: str) -> np.ndarray:

@@ -217,18 +217,17 @@ def test_a_numpy_view_keeps_its_values_when_the_array_is_written(length: int) ->
     assert int(array[0]) == -1
 
 
-# Compiled code refuses read-only memory, or writes where it should not: scikit-learn's Cython kernels, torch
+# Code that writes into what it got from an array must reach it or fail: scipy.ndimage with output=
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bfloat16", "bool"])
-@pytest.mark.parametrize("copy", [None, True])
-def test_a_conversion_to_numpy_is_memory_of_its_own(copy: bool | None, dtype: str) -> None:
+def test_a_write_to_a_conversion_is_not_lost_in_silence(dtype: str) -> None:
     array = xp.ones((4, 3), dtype=dtype)
-    for host in (np.asarray(array, copy=copy), np.asarray(array, dtype=np.float64, copy=copy)):
-        assert host.flags.writeable
-        assert host.flags.c_contiguous
-        host[...] = 0
-        same(xp.astype(array, xp.float32), np.ones((4, 3)))
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(array)[0, 0] = 0
+    host = np.array(array)
+    host[...] = 0
+    same(xp.astype(array, xp.float32), np.ones((4, 3)))
 
 
 def test_broadcast_results_have_cells_of_their_own() -> None:
