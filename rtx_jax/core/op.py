@@ -70,7 +70,10 @@ class Op:
         fn = self.fn
         if self.params:
             values = static if len(self.params) > 1 else (static,)
-            keywords = dict(zip(self.params, values, strict=True))  # type: ignore[call-overload]
+            keywords = {
+                name: np.dtype(value) if isinstance(value, type) and issubclass(value, np.generic) else value
+                for name, value in zip(self.params, values, strict=True)  # type: ignore[call-overload]
+            }
             wide = self.wide or any(isinstance(value, np.dtype) and value in WIDE for value in keywords.values())
 
             def raw(*operands: jax.Array) -> object:
