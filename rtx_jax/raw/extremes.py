@@ -39,4 +39,5 @@ def _choose(reduce: Callable[[jax.Array], jax.Array], x: jax.Array, axes: Axes, 
         return jnp.where(jnp.any(x != x, axis=axes, keepdims=keepdims), jnp.asarray(jnp.nan, x.dtype), chosen)
 
     # A sum is cheap and finds every NaN, and otherwise only infinities of both signs.
-    return lax.cond(jnp.isnan(jnp.sum(lax.stop_gradient(x))), search, reduce, x)
+    chosen: jax.Array = lax.cond(jnp.isnan(jnp.sum(lax.stop_gradient(x))), search, reduce, x)
+    return chosen
