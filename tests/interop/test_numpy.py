@@ -55,13 +55,21 @@ def test_a_view_keeps_its_values():
 
 def test_a_copy_is_the_callers():
     x = xp.arange(3.0)
-    makers = (np.asarray, np.array, lambda x: np.asarray(x, dtype=np.float32), lambda x: x.__array__(copy=True))
+    makers = (np.array, lambda x: np.asarray(x, dtype=np.float32), lambda x: x.__array__(copy=True))
     for make in makers:
         host = make(x)
         host[0] = 7.0
         assert host[0] == 7.0
     assert x.tolist() == [0, 1, 2] and xp.arange(3.0).tolist() == [0, 1, 2]
     assert np.asarray(x, dtype=np.int16).dtype == np.int16
+
+
+def test_a_view_is_read_only():
+    x = xp.arange(3.0)
+    for view in (np.asarray(x), np.asarray(x, copy=False)):
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 7.0
+    assert x.tolist() == [0, 1, 2]
 
 
 def test_a_copy_that_was_ruled_out():
