@@ -82,6 +82,9 @@ def run(
     variables |= environment or {}
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
+        # The suite may be installed inside of this project, whose settings of pytest are not its own.
+        settings = Path(scratch) / "pytest.ini"
+        settings.write_text("[pytest]\n", encoding="utf-8")
         command = [
             sys.executable,
             "-m",
@@ -97,6 +100,7 @@ def run(
                 "-o",
                 "junit_logging=no",
             ),
+            *(() if folder else ("-c", str(settings))),
             *(("-n", str(workers), "--dist", "worksteal") if workers else ()),
             *arguments,
         ]
