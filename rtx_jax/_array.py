@@ -18,7 +18,7 @@ from jax.sharding import Sharding
 from . import _config, _interop
 from ._at import At
 from ._chained import TEMPORARY, warn_if_chained
-from ._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64
+from ._compat import ArrayImpl
 from ._text import text
 from .core import devices as _devices
 from .core import indexing as _indexing
@@ -104,7 +104,7 @@ class Array(Handle):
         data = data_of(self)
         if self._owned is INTERNED and type(data) is ArrayImpl:
             # The constant serves every later creation of the same value; whoever gets it might donate it.
-            data = _copy_buffer(data)
+            data = _interop.copy_now(data)
             self._data = data
         if self._owned is True or (self._owned is INTERNED and type(data) is ArrayImpl):
             self._owned = False
@@ -594,22 +594,6 @@ def _in_place(x: _A, other: object, op: InPlace) -> _A:
     except Exception as error:
         raise_translated(op.operation, error)
     return x
-
-
-def _copy_buffer(data: jax.Array) -> jax.Array:
-    wide = data.dtype in WIDE
-    previous = X64_UNSET
-    try:
-        if wide:
-            previous = swap_x64(True)
-        copied: jax.Array = _copy(data)
-        return copied
-    finally:
-        if wide:
-            restore_x64(previous)
-
-
-_copy = jax.jit(lambda x: x)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

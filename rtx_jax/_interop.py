@@ -23,7 +23,17 @@ from .core.dtypes import WIDE
 from .core.handle import INTERNED, Handle, data_of, share
 from .errors import ConcretizationError, DTypeMismatch, InvalidArgument, NotContiguous, NotImplementedOp
 
-__all__ = ["REDUCTIONS", "UFUNCS", "array_ufunc", "dlpack", "dlpack_device", "from_dlpack", "to_numpy", "values"]
+__all__ = [
+    "REDUCTIONS",
+    "UFUNCS",
+    "array_ufunc",
+    "copy_now",
+    "dlpack",
+    "dlpack_device",
+    "from_dlpack",
+    "to_numpy",
+    "values",
+]
 
 UFUNCS: dict[np.ufunc, Callable[..., object]] = {}
 """The function of the namespace for each ufunc of NumPy; `rtx_jax.namespace.ufuncs` fills it."""
@@ -166,7 +176,7 @@ def dlpack(
         return _host_capsule(h, data, max_version, copy, moved=here[0] != _CPU)
     if wanted != here:
         raise _no_export("dl_device", f"{wanted} for an Array on {device_name(data.sharding)}", f"{here} or (1, 0)")
-    exported = _copy_now(data) if copy else _exclusive(h)
+    exported = copy_now(data) if copy else _exclusive(h)
     capsule: object = exported.__dlpack__(stream=stream, max_version=max_version)  # type: ignore[call-arg]
     return capsule
 
@@ -194,12 +204,13 @@ def _host_capsule(
 def _exclusive(h: Handle) -> jax.Array:
     """Return the buffer for somebody else to keep; never that of a cached constant."""
     if h._owned is INTERNED:
-        h._data = _copy_now(data_of(h))
+        h._data = copy_now(data_of(h))
         h._owned = False
     return share(h)
 
 
-def _copy_now(data: jax.Array) -> jax.Array:
+def copy_now(data: jax.Array) -> jax.Array:
+    """Return a buffer of its own with the same values, once they are there."""
     with x64(data.dtype in WIDE):
         copied: jax.Array = _copy(data)
         return copied.block_until_ready()
@@ -253,7 +264,7 @@ def _placed(
     if copy is False and moves:
         raise _must_copy("from_dlpack", f"an array on {device_name(data.sharding)}")
     if copy:
-        data = _copy_now(data)
+        data = copy_now(data)
     if placement is not None:
         data = place(data, placement, "from_dlpack")
     return data, builtins.bool(copy)
