@@ -255,11 +255,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 def fresh_process(source: str) -> float:
     """Run Python source in a new interpreter and return the number that it prints last."""
-    result = subprocess.run(
-        [sys.executable, "-c", source],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    result = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True, env=environment)
     return float(result.stdout.split()[-1])

@@ -1,6 +1,7 @@
 """The dtypes, their kinds, and the dtypes that a device takes by default.
 
 A dtype is an ``np.dtype`` (of NumPy or of ml_dtypes), as in JAX; two names of one type compare equal and hash equal.
+The namespace's names for them are `DTypeName`s.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..errors import InvalidArgument, UnsupportedDType
 DType: TypeAlias = np.dtype
 """The type of a dtype."""
 
-DTypeLike: TypeAlias = "np.dtype | type | str"
+DTypeLike: TypeAlias = "np.dtype | DTypeName | type | str"
 """What `as_dtype` takes for a dtype."""
 
 bool_ = np.dtype(np.bool_)
@@ -33,6 +34,47 @@ float8_e4m3b11fnuz, float8_e8m0fnu = np.dtype(ml_dtypes.float8_e4m3b11fnuz), np.
 float8_e5m2, float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e5m2), np.dtype(ml_dtypes.float8_e5m2fnuz)
 int2, int4 = np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.int4)
 uint2, uint4 = np.dtype(ml_dtypes.uint2), np.dtype(ml_dtypes.uint4)
+
+
+class DTypeName:
+    """A dtype's name in the namespace, such as ``xp.float64``: the ``np.dtype`` in every respect but two.
+
+    It equals and hashes as its dtype does, NumPy and JAX take it wherever they take a dtype, and attributes are the
+    dtype's. It never equals None, whereas ``np.dtype("float64") == None`` is true (NumPy reads None as float64), and
+    it prints as its name.
+
+    Attributes
+    ----------
+    dtype
+        The ``np.dtype``, which is also what ``x.dtype`` is.
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: DType, /) -> None:
+        self.dtype = dtype
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DTypeName):
+            return self.dtype is other.dtype or self.dtype == other.dtype
+        return other is not None and bool(self.dtype == other)
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # protocols of pickle and copy, asked before `dtype` is set
+            raise AttributeError(name)
+        return getattr(self.dtype, name)
+
+    def __reduce__(self) -> tuple[type[DTypeName], tuple[DType]]:
+        return DTypeName, (self.dtype,)
+
+    def __repr__(self) -> str:
+        return self.dtype.name
+
+    __str__ = __repr__
+
 
 STANDARD: dict[str, DType] = {
     "bool": bool_,

@@ -19,7 +19,7 @@ from ..errors import (
     UseAfterMove,
     Xla,
 )
-from .dtypes import WIDE
+from .dtypes import WIDE, DTypeName
 from .promotion import can_cast_same_kind
 
 __all__ = ["Compiled", "InPlace", "Op", "all_ops", "given_away", "raise_translated", "translate"]
@@ -71,7 +71,7 @@ class Op:
         if self.params:
             values = static if len(self.params) > 1 else (static,)
             keywords = {
-                name: np.dtype(value) if isinstance(value, type) and issubclass(value, np.generic) else value
+                name: np.dtype(value) if _names_dtype(value) else value
                 for name, value in zip(self.params, values, strict=True)  # type: ignore[call-overload]
             }
             wide = self.wide or any(isinstance(value, np.dtype) and value in WIDE for value in keywords.values())
@@ -91,6 +91,10 @@ class Op:
             del self.cache[next(iter(self.cache))]
         self.cache[static] = entry
         return entry
+
+
+def _names_dtype(value: object) -> bool:
+    return isinstance(value, DTypeName) or (isinstance(value, type) and issubclass(value, np.generic))
 
 
 def given_away(operation: str) -> UseAfterMove:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import jax
 import ml_dtypes
@@ -29,9 +31,18 @@ def array(values, dtype=None):
 @pytest.mark.parametrize("name", [*STANDARD, *SMALL_FLOATS])
 def test_the_names_are_dtypes(name):
     dtype = getattr(xp, name)
-    assert isinstance(dtype, np.dtype)
-    assert dtype.name == name
-    assert xp.zeros(2, dtype=dtype).dtype == dtype
+    x = xp.zeros(2, dtype=dtype)
+    assert isinstance(x.dtype, np.dtype)
+    assert dtype.name == repr(dtype) == x.dtype.name == name
+    assert dtype == x.dtype and x.dtype == dtype and hash(dtype) == hash(x.dtype)
+    assert {dtype: 1}[x.dtype] == {x.dtype: 1}[dtype] == 1
+    assert np.dtype(dtype) == x.dtype
+    with jax.enable_x64(True):
+        assert jax.numpy.zeros(2, dtype=dtype).dtype == x.dtype
+    assert pickle.loads(pickle.dumps(dtype)) == copy.deepcopy(dtype) == dtype
+    # np.dtype("float64") == None is True, so a name is not an np.dtype.
+    assert (dtype == None) is False  # noqa: E711
+    assert (None == dtype) is False  # noqa: E711
 
 
 def test_constants():
