@@ -11,13 +11,13 @@ PACKAGE = Path(__file__).parent.parent / "rtx_jax"
 
 # From the bottom up. A file may import from its own layer and from those before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_compat", "_config", "_version"),
+    ("errors", "checks", "_compat", "_config", "_version"),
     ("core",),
     ("raw", "kernels", "ops"),
     ("_array", "_at", "_interop", "_chained", "_text"),
     ("namespace", "linalg", "fft", "random", "testing", "io", "nn", "transforms", "_cache", "_settings"),
     ("__init__",),
-    ("backend", "runtime", "kv"),
+    ("backend", "quant", "runtime", "kv"),
     ("parallel",),
     ("lm", "parity"),
     ("cli", "__main__"),
