@@ -1,0 +1,145 @@
+"""What every group of a backend's methods is written on: the table of functions and `_apply`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ..errors import BackendLimitation, InvalidArgument, UnsupportedDType
+from .operations import MANAGEMENT, OPERATIONS
+
+__all__ = ["BackendCore", "Params", "T", "Tensor"]
+
+Params = tuple[Hashable, ...]
+"""Values of the static parameters of one call, in the order of the operation's table."""
+
+
+class Tensor(Protocol):
+    """What every backend's tensors have."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+
+
+T = TypeVar("T", bound=Tensor)
+
+
+class BackendCore(ABC, Generic[T]):
+    """The part of `Backend` that its groups of methods share.
+
+    Attributes
+    ----------
+    functions
+        The functions of this backend by operation: ``fn(*operands, **params)``, with the names of
+        `operations.OPERATIONS`, and those of `operations.MANAGEMENT`. An operation without one takes its default body.
+    float_dtype, int_dtype, bool_dtype
+        The dtypes of tensors made without ``dtype=``.
+    """
+
+    functions: Mapping[str, Callable[..., object]] = {}
+    float_dtype: np.dtype = np.dtype(np.float32)
+    int_dtype: np.dtype = np.dtype(np.int32)
+    bool_dtype: np.dtype = np.dtype(np.bool_)
+
+    @abstractmethod
+    def name(self) -> str:
+        """Return the name of the backend, such as ``"cpu"`` or ``"autodiff<cuda>"``."""
+
+    def _apply(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> T:
+        """Run one operation: the one place through which every method goes, and which a decorator overrides.
+
+        Parameters
+        ----------
+        operation
+            A name of `operations.OPERATIONS`.
+        operands
+            Tensors in the table's order, None for an absent one. Row indices that the host holds are a NumPy vector,
+            checked before; so is the key of a random draw, ``uint32[2]``.
+        params
+            Static parameters in the table's order, checked and in one canonical form (floats are floats, sizes are
+            tuples of ints), so that they serve as a key of a cache.
+        """
+        function = self.functions.get(operation)
+        if function is None:
+            from .defaults import default_body
+
+            return default_body(self, operation)(*operands, *params)
+        names = OPERATIONS[operation].params
+        return function(*operands, **dict(zip(names, params, strict=True)))  # type: ignore[return-value]
+
+    def _function(self, name: str) -> Callable[..., object]:
+        """Return a function of the table that manages tensors.
+
+        Raises
+        ------
+        BackendLimitation
+            The backend lacks this primitive.
+        """
+        assert name in MANAGEMENT
+        function = self.functions.get(name)
+        if function is None:
+            raise BackendLimitation(
+                name,
+                got=f"the backend {self.name()!r}, which has no function {name!r}",
+                wanted="every primitive of rtx_jax.backend.PRIMITIVES in the table `functions`",
+                backend=self.name(),
+                reason=f"no {name}",
+            )
+        return function
+
+    def supports_dtype(self, dtype: np.dtype, device: object = None) -> bool:
+        """Tell whether tensors of `dtype` can live and be computed on `device` (None: the default one)."""
+        return True
+
+    def _dtype(self, operation: str, dtype: object, default: np.dtype, device: object = None) -> np.dtype:
+        """Return what ``dtype=`` means.
+
+        Raises
+        ------
+        UnsupportedDType
+            It is no dtype, or the device lacks it.
+        """
+        if dtype is None:
+            found = default
+        else:
+            try:
+                found = np.dtype(getattr(dtype, "dtype", dtype))  # type: ignore[call-overload]
+            except TypeError as error:
+                raise UnsupportedDType(
+                    operation, "dtype", got=repr(dtype), wanted="a dtype", dtype=dtype, op=operation
+                ) from error
+        if not self.supports_dtype(found, device):
+            raise UnsupportedDType(
+                operation,
+                "dtype",
+                got=found.name,
+                wanted=f"a dtype of the backend {self.name()!r}",
+                remedy="Use float32 or an integer dtype, or another backend.",
+                dtype=found,
+                op=operation,
+            )
+        return found
+
+    def _not_a_tensor(self, operation: str, value: object) -> InvalidArgument:
+        """Return the error for an operand that is no tensor."""
+        return InvalidArgument(
+            operation,
+            "",
+            got=f"{type(value).__name__}",
+            wanted=f"tensors of the backend {self.name()!r}",
+            remedy="Make one with from_data or full.",
+            arg="",
+            reason="not a tensor",
+        )

@@ -1,0 +1,1 @@
+"""The methods of `Backend`, one file per group: each checks its arguments and calls `_apply`."""

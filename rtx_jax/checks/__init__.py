@@ -1,0 +1,1 @@
+"""Checks of operands and parameters, on shapes and dtypes alone: pure Python that every implementation shares."""

@@ -1,0 +1,260 @@
+"""Checks of elementwise operations: kinds of dtypes, one dtype, shapes that broadcast, scalars."""
+
+from __future__ import annotations
+
+import builtins
+import math
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import BroadcastError, DTypeMismatch, InvalidArgument, UnsupportedDType
+
+__all__ = [
+    "DRAWN",
+    "FLOAT8",
+    "FLOATING",
+    "NUMERIC",
+    "binary",
+    "broadcast",
+    "common_dtype",
+    "fill_value",
+    "floating",
+    "kind_of",
+    "limits",
+    "numeric",
+    "scalar",
+]
+
+_FLOAT8: tuple[str, ...] = (
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e4m3b11fnuz",
+    "float8_e8m0fnu",
+)
+_FLOAT8 += ("float8_e5m2", "float8_e5m2fnuz")
+_KIND: dict[np.dtype, str] = {
+    np.dtype(bool): "bool",
+    **{np.dtype(name): "integer" for name in ("int8", "int16", "int32", "int64")},
+    **{np.dtype(name): "integer" for name in ("uint8", "uint16", "uint32", "uint64")},
+    **{np.dtype(getattr(ml_dtypes, name)): "integer" for name in ("int2", "int4", "uint2", "uint4")},
+    **{np.dtype(name): "floating" for name in ("float16", "float32", "float64")},
+    np.dtype(ml_dtypes.bfloat16): "floating",
+    **{np.dtype(getattr(ml_dtypes, name)): "floating" for name in _FLOAT8},
+    **{np.dtype(name): "complex" for name in ("complex64", "complex128")},
+}
+FLOAT8: frozenset[np.dtype] = frozenset(np.dtype(getattr(ml_dtypes, name)) for name in _FLOAT8)
+"""The 8-bit floating-point dtypes; only `cast` mixes them with others."""
+
+FLOATING: frozenset[np.dtype] = frozenset(dtype for dtype, kind in _KIND.items() if kind == "floating")
+"""The real floating dtypes."""
+NUMERIC: frozenset[np.dtype] = FLOATING | {dtype for dtype, kind in _KIND.items() if kind == "integer"}
+"""Integers and real floating dtypes."""
+
+DRAWN: frozenset[np.dtype] = frozenset(
+    (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+)
+"""The dtypes of random draws."""
+
+_WIDER: dict[int, np.dtype] = {1: np.dtype(np.int16), 2: np.dtype(np.int32), 4: np.dtype(np.int64)}
+_pairs: dict[tuple[np.dtype, np.dtype], np.dtype] = {}
+
+
+def kind_of(dtype: np.dtype) -> str:
+    """Return ``"bool"``, ``"integer"``, ``"floating"``, ``"complex"``, or ``"other"`` for what no backend has."""
+    return _KIND.get(dtype, "other")
+
+
+def _refuse(operation: str, argument: str, dtype: np.dtype, wanted: str) -> UnsupportedDType:
+    return UnsupportedDType(
+        operation,
+        argument,
+        got=dtype.name,
+        wanted=wanted,
+        remedy="Convert it with cast first.",
+        dtype=dtype,
+        op=operation,
+    )
+
+
+def floating(operation: str, dtype: np.dtype, argument: str = "x") -> None:
+    """Raise UnsupportedDType unless `dtype` is a real floating dtype."""
+    if _KIND.get(dtype) != "floating":
+        raise _refuse(operation, argument, dtype, "a floating-point dtype")
+
+
+def numeric(operation: str, dtype: np.dtype, argument: str = "x") -> None:
+    """Raise UnsupportedDType unless `dtype` is an integer or a real floating dtype."""
+    kind = _KIND.get(dtype)
+    if kind != "floating" and kind != "integer":
+        raise _refuse(operation, argument, dtype, "an integer or floating-point dtype")
+
+
+def common_dtype(operation: str, lhs: np.dtype, rhs: np.dtype) -> np.dtype:
+    """Return the dtype of two operands of one kind, as the array API standard promotes them.
+
+    float16 beside bfloat16 gives float32, which holds both.
+
+    Raises
+    ------
+    DTypeMismatch
+        The kinds differ, or no dtype holds both: uint64 beside a signed integer, an 8-bit float beside another float.
+    UnsupportedDType
+        One is not an integer or a real floating dtype.
+    """
+    found = _pairs.get((lhs, rhs))
+    if found is None:
+        found = _pairs[lhs, rhs] = _promote(operation, lhs, rhs)
+    return found
+
+
+def _promote(operation: str, lhs: np.dtype, rhs: np.dtype) -> np.dtype:
+    numeric(operation, lhs, "lhs")
+    numeric(operation, rhs, "rhs")
+    if lhs == rhs:
+        return lhs
+    if _KIND[lhs] == _KIND[rhs] and not {lhs, rhs} & FLOAT8 and min(_bits(lhs), _bits(rhs)) >= 8:
+        if _KIND[lhs] == "floating":
+            if lhs.itemsize == rhs.itemsize:
+                return np.dtype(np.float32)
+            return lhs if lhs.itemsize > rhs.itemsize else rhs
+        if lhs.kind == rhs.kind:
+            return lhs if lhs.itemsize > rhs.itemsize else rhs
+        signed, unsigned = (lhs, rhs) if lhs.kind == "i" else (rhs, lhs)
+        if signed.itemsize > unsigned.itemsize:
+            return signed
+        if unsigned.itemsize in _WIDER:
+            return _WIDER[unsigned.itemsize]
+    raise DTypeMismatch(
+        operation,
+        "",
+        got=f"{lhs.name} and {rhs.name}",
+        wanted="two dtypes of one kind that a common dtype holds",
+        remedy="Convert one of them with cast first.",
+    )
+
+
+def _bits(dtype: np.dtype) -> int:
+    return int(ml_dtypes.iinfo(dtype).bits) if _KIND[dtype] == "integer" else 8 * dtype.itemsize
+
+
+def broadcast(operation: str, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that two shapes broadcast to.
+
+    Raises
+    ------
+    BroadcastError
+        The shapes differ on an axis, counted from the last, where neither is 1.
+    """
+    if lhs == rhs:
+        return lhs
+    try:
+        return np.broadcast_shapes(lhs, rhs)
+    except ValueError as error:
+        raise BroadcastError(
+            operation,
+            "",
+            got=f"shapes {lhs} and {rhs}",
+            wanted="shapes that are equal or 1 on each axis, counted from the last",
+            lhs=lhs,
+            rhs=rhs,
+        ) from error
+
+
+def binary(
+    operation: str, lhs_shape: tuple[int, ...], lhs_dtype: np.dtype, rhs_shape: tuple[int, ...], rhs_dtype: np.dtype
+) -> tuple[tuple[int, ...], np.dtype]:
+    """Return the shape and the dtype of an elementwise operation of two operands.
+
+    Raises
+    ------
+    BroadcastError, DTypeMismatch, UnsupportedDType
+        See `broadcast` and `common_dtype`.
+    """
+    dtype = common_dtype(operation, lhs_dtype, rhs_dtype)
+    return broadcast(operation, lhs_shape, rhs_shape), dtype
+
+
+def scalar(operation: str, argument: str, value: object, *, finite: bool = False) -> float:
+    """Return a scalar parameter as a Python float; NaN and infinities are allowed unless `finite`.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not a real number of the host (a traced value is not), or not finite where it must be.
+    """
+    if type(value) is not float:
+        if isinstance(value, (builtins.bool, np.bool_)) or not isinstance(value, (int, float, np.number, np.generic)):
+            raise InvalidArgument(
+                operation,
+                argument,
+                got=f"{value!r} ({type(value).__name__})",
+                wanted="a real number of the host",
+                remedy="For a value on a device use the operation of two tensors.",
+                arg=argument,
+                reason="not a number",
+            )
+        try:
+            value = float(value)
+        except (TypeError, OverflowError) as error:
+            raise InvalidArgument(
+                operation, argument, got=repr(value), wanted="a real number", arg=argument, reason="not a real number"
+            ) from error
+    if finite and not math.isfinite(value):
+        raise InvalidArgument(
+            operation, argument, got=value, wanted="a finite number", arg=argument, reason="not finite"
+        )
+    return value
+
+
+def limits(operation: str, low: object, high: object) -> tuple[float, float]:
+    """Return the two limits of a clamp.
+
+    Raises
+    ------
+    InvalidArgument
+        One is NaN, or no number of the host.
+    """
+    found = scalar(operation, "min", low), scalar(operation, "max", high)
+    for argument, value in zip(("min", "max"), found, strict=True):
+        if math.isnan(value):
+            raise InvalidArgument(
+                operation, argument, got=value, wanted="a number or an infinity", arg=argument, reason="NaN"
+            )
+    return found
+
+
+def fill_value(operation: str, value: object, dtype: np.dtype) -> float | int | bool:
+    """Return the value of a creation in the Python type of its dtype's kind.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not a number of the host, or an integer dtype cannot hold it.
+    """
+    kind = kind_of(dtype)
+    if kind == "floating":
+        return scalar(operation, "v", value)
+    if kind == "bool" and isinstance(value, (builtins.bool, np.bool_)):
+        return builtins.bool(value)
+    number = scalar(operation, "v", value)
+    if kind == "bool":
+        return number != 0
+    whole = int(value) if isinstance(value, (int, np.integer)) else number  # beyond 2**53 a float is not exact
+    info = ml_dtypes.iinfo(dtype)
+    if whole != whole or whole != math.floor(whole) if math.isfinite(number) else True:
+        raise InvalidArgument(
+            operation, "v", got=value, wanted=f"an integer, for {dtype.name}", arg="v", reason="not an integer"
+        )
+    if not int(info.min) <= whole <= int(info.max):
+        raise InvalidArgument(
+            operation,
+            "v",
+            got=value,
+            wanted=f"{int(info.min)}..{int(info.max)}, for {dtype.name}",
+            arg="v",
+            reason="out of range",
+        )
+    return int(whole)
