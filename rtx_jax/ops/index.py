@@ -1,0 +1,143 @@
+"""Rows by index on raw arrays: reading them, and adding into them.
+
+Indices count from the front: a negative one is out of range. ``mode`` says what happens to those: ``"error"`` reads
+NaN (the integer minimum, False) or drops the value, and `rtx_jax.checked` reports it; ``"fill"`` does the same and is
+no error; ``"clip"`` takes the nearest row; ``"promise"`` is for indices that were checked before.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..checks.index import index_add_rows, mode_of
+from ..checks.parameters import integer, whole
+from ..checks.shape import rank, rank_at_least
+from ..core.dtypes import int32, int64
+from ..core.gather import bring_near, missing_value
+from ..raw._kinds import accumulator, cast
+
+__all__ = ["index_add", "index_select"]
+
+
+def index_select(x: jax.Array, indices: jax.Array, *, mode: str = "error") -> jax.Array:
+    """Return rows of axis 0 of `x`: shape ``(len(indices), *x.shape[1:])``. The gradient adds up in float32."""
+    integer("index_select", indices.dtype, "indices")
+    rank("index_select", indices.shape, 1, "indices")
+    rank_at_least("index_select", x.shape, 1)
+    return rows(x, indices, mode if mode == "promise" else mode_of("index_select", mode))
+
+
+def index_add(
+    x: jax.Array, indices: jax.Array, *, num_rows: int, deterministic: bool | None = None, mode: str = "error"
+) -> jax.Array:
+    """Return zeros of `num_rows` rows with row i of `x` added to row ``indices[i]``; every one counts.
+
+    Floats below 32 bits are added in float32 and rounded once. `deterministic` makes the order of additions, and so
+    the bits of the result, the same in each run also where a device adds in parallel.
+    """
+    integer("index_add", indices.dtype, "indices")
+    rank("index_add", indices.shape, 1, "indices")
+    rank_at_least("index_add", x.shape, 1)
+    index_add_rows("index_add", x.shape, indices.shape[0])
+    size = whole("index_add", "num_rows", num_rows, 0)
+    if mode != "promise":
+        mode_of("index_add", mode)
+    values = cast(x, accumulator(x.dtype))
+    if not size or not values.size:
+        return lax.full((size, *x.shape[1:]), 0, x.dtype)
+    places, inside = _places(indices, size, mode)
+    if inside is not None:
+        values = jnp.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), values, lax.full_like(values, 0))
+    if deterministic:
+        # A CPU adds in the order of the rows anyway.
+        total = lax.platform_dependent(
+            places, values, cpu=functools.partial(_scatter, size), default=functools.partial(_in_order, size)
+        )
+    else:
+        total = _scatter(size, places, values)
+    return cast(total, x.dtype)
+
+
+def rows(x: jax.Array, indices: jax.Array, mode: str) -> jax.Array:
+    """Return rows of axis 0 of `x` at indices of any shape: shape ``(*indices.shape, *x.shape[1:])``."""
+    size = x.shape[0]
+    fill = missing_value(x.dtype)
+    shape = (*indices.shape, *x.shape[1:])
+    if not size:
+        return lax.full(shape, fill, x.dtype)
+    places, inside = _places(indices, size, mode)
+    read = functools.partial(_read, places=places, mode="fill" if mode == "error" else "promise_in_bounds", fill=fill)
+    out = read(x) if accumulator(x.dtype) == x.dtype else _wide_gradient(read)(x)
+    if inside is None:
+        return out
+    inside = lax.broadcast_in_dim(inside, shape, tuple(range(indices.ndim)))
+    return jnp.where(inside, out, lax.full_like(out, fill))
+
+
+def _places(indices: jax.Array, size: int, mode: str) -> tuple[jax.Array, jax.Array | None]:
+    """Return indices in the width that the axis needs, and for ``"fill"`` which of them are in range."""
+    target = int32 if size < 2**31 else int64
+    if indices.dtype.itemsize > target.itemsize or indices.dtype.kind == "u":
+        indices = bring_near(indices, min(size, int(jnp.iinfo(indices.dtype).max)))
+    places = cast(indices, target)
+    if mode == "clip":
+        return lax.clamp(np.array(0, target), places, np.array(size - 1, target)), None
+    if mode == "fill":
+        inside = (places >= 0) & (places < size)
+        return jnp.where(inside, places, lax.full_like(places, 0)), inside
+    return places, None
+
+
+def _read(x: jax.Array, *, places: jax.Array, mode: str, fill: float) -> jax.Array:
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(places.ndim, places.ndim + x.ndim - 1)),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+    )
+    starts = lax.expand_dims(places, (places.ndim,))
+    return lax.gather(x, starts, numbers, slice_sizes=(1, *x.shape[1:]), mode=mode, fill_value=fill)
+
+
+def _wide_gradient(read: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    """Return `read` with a derivative whose transpose adds in float32: a thousand bfloat16 ones are not 256."""
+    narrow = jax.custom_jvp(read)
+
+    @narrow.defjvp
+    def jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        (x,), (t,) = primals, tangents
+        return read(x), cast(read(cast(t, accumulator(t.dtype))), t.dtype)
+
+    return narrow
+
+
+def _scatter(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
+    numbers = lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(1, values.ndim)),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+    )
+    zeros = lax.full((size, *values.shape[1:]), 0, values.dtype)
+    # Out of range is dropped, and negative is out of range.
+    return lax.scatter_add(zeros, lax.expand_dims(places, (1,)), values, numbers, mode="fill")
+
+
+def _in_order(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
+    """Add rows of equal index by a segmented scan over the rows in order of index, each segment then written once."""
+    order = jnp.argsort(places, stable=True)
+    places, values = places[order], values[order]
+    first = jnp.concatenate([jnp.ones((1,), bool), places[1:] != places[:-1]])
+
+    def join(a: tuple[jax.Array, jax.Array], b: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        start = b[0].reshape(-1, *(1,) * (values.ndim - 1))
+        return a[0] | b[0], jnp.where(start, b[1], a[1] + b[1])
+
+    _, sums = lax.associative_scan(join, (first, values))
+    last = jnp.concatenate([first[1:], jnp.ones((1,), bool)])
+    # Rows that end no segment go out of range, where they are dropped.
+    return _scatter(size, jnp.where(last, places, lax.full_like(places, size)), sums)
