@@ -15,7 +15,7 @@ from jax import Device
 from jax.core import Tracer
 from jax.sharding import Sharding
 
-from . import _config, _interop
+from . import _config, _interop, _methods
 from ._at import At
 from ._chained import TEMPORARY, warn_if_chained
 from ._compat import ArrayImpl
@@ -518,6 +518,40 @@ class Array(Handle):
 
     def __invert__(self, /) -> Array:
         return _bitwise_invert(self)
+
+    # --- NumPy's methods, last so that their names shadow nothing above --------------------------------------------
+
+    all = _methods.all
+    any = _methods.any
+    argmax = _methods.argmax
+    argmin = _methods.argmin
+    argsort = _methods.argsort
+    astype = _methods.astype
+    clip = _methods.clip
+    conj = _methods.conj
+    conjugate = _methods.conjugate
+    cumprod = _methods.cumprod
+    cumsum = _methods.cumsum
+    dot = _methods.dot
+    flatten = _methods.flatten
+    max = _methods.max
+    mean = _methods.mean
+    min = _methods.min
+    nonzero = _methods.nonzero
+    prod = _methods.prod
+    ravel = _methods.ravel
+    repeat = _methods.repeat
+    reshape = _methods.reshape
+    round = _methods.round
+    squeeze = _methods.squeeze
+    std = _methods.std
+    sum = _methods.sum
+    swapaxes = _methods.swapaxes
+    take = _methods.take
+    transpose = _methods.transpose
+    var = _methods.var
+    real = property(_methods.real)
+    imag = property(_methods.imag)
 
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

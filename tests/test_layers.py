@@ -14,7 +14,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "checks", "_compat", "_config", "_version"),
     ("core",),
     ("raw", "kernels", "ops"),
-    ("_array", "_at", "_interop", "_chained", "_text"),
+    ("_methods", "_array", "_at", "_interop", "_chained", "_text"),
     ("namespace", "linalg", "fft", "random", "testing", "io", "nn", "transforms", "_cache", "_settings"),
     ("__init__",),
     ("backend", "quant", "runtime", "kv"),
