@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .rounding import narrow, wide
+
 __all__ = ["erfinv_approximation"]
 
 # By precision: (upper bound of w, whether the root of w is taken, centre, coefficients from the highest power down).
@@ -44,15 +46,19 @@ _FLOAT64 = (
 
 
 def erfinv_approximation(x: np.ndarray, /) -> np.ndarray:
-    """Return the approximation for float32 or float64 `x` between -1 and 1, in its dtype."""
-    kind = x.dtype.type
-    w = -np.log1p(-(x * x))
+    """Return the approximation for float32 or float64 `x` between -1 and 1, in its dtype.
+
+    Every step rounds once to the dtype: compilers fuse the multiplication and the addition of Horner's rule.
+    """
+    dtype = x.dtype
+    w = narrow(-np.log1p(-wide(x * x)), dtype)
     out, below = np.zeros_like(x), np.zeros(x.shape, bool)
-    for bound, root, centre, coefficients in _FLOAT32 if x.dtype == np.float32 else _FLOAT64:
-        t = (np.sqrt(w) if root else w) - kind(centre)
+    for bound, root, centre, coefficients in _FLOAT32 if dtype == np.float32 else _FLOAT64:
+        t = wide((np.sqrt(w) if root else w) - dtype.type(centre))
         value = np.full_like(x, coefficients[0])
         for coefficient in coefficients[1:]:
-            value = kind(coefficient) + value * t
+            value = narrow(wide(value) * t + dtype.type(coefficient), dtype)
         here = (w < bound) & ~below
         out, below = np.where(here, value, out), below | here
-    return out * x
+    result: np.ndarray = out * x
+    return result
