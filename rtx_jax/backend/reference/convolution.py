@@ -13,6 +13,7 @@ import numpy as np
 from ...checks import convolution as check
 from ...checks.linear import precision as check_precision
 from ...checks.spatial import Padding, Sizes
+from .axes import on_last
 from .rounding import is_integer, narrow, wide
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
@@ -64,10 +65,8 @@ def _convolve(
     padded = np.pad(_working(x, common, out), [(0, 0)] * (x.ndim - spatial) + list(plan.padding))
     width = tuple(d * (k - 1) + 1 for d, k in zip(plan.dilation, weight.shape[2:], strict=True))
     windows = np.lib.stride_tricks.sliding_window_view(padded, width, axes)
-    # All windows are there; keep every stride-th, and of each window every dilation-th element.
-    windows = windows[
-        (..., *(slice(None, None, s) for s in plan.stride), *(slice(None, None, d) for d in plan.dilation))
-    ]
+    # All windows are there: keep every stride-th, and of each window every dilation-th element.
+    windows = windows[on_last(slice(None, None, step) for step in (*plan.stride, *plan.dilation))]
     channels = weight.shape[1]
     grouped = windows.reshape(-1, plan.groups, channels, *windows.shape[-2 * spatial :])
     kernels = _working(weight, common, out).reshape(plan.groups, -1, channels, *weight.shape[2:])
@@ -91,7 +90,7 @@ def _transpose(
     dtype: np.dtype | None,
     precision: str | None,
 ) -> np.ndarray:
-    """Add ``x[b, c, i] * weight[c, o, k]`` to element ``i * stride + k * dilation - padding``, for all b, c, o, i, k."""
+    """Add ``x[b, c, i] * weight[c, o, k]`` at ``i * stride + k * dilation - padding``, for all b, c, o, i and k."""
     plan = check.transposed(
         operation,
         spatial,
@@ -122,9 +121,9 @@ def _transpose(
                 slice(k * d, k * d + (n - 1) * s + 1, s)
                 for k, d, n, s in zip(tap, plan.dilation, size, plan.stride, strict=True)
             )
-            sums[(..., *target)] += np.einsum(f"bgc{places},gco->bgo{places}", grouped, kernels[(..., *tap)])
+            sums[on_last(target)] += np.einsum(f"bgc{places},gco->bgo{places}", grouped, kernels[on_last(tap)])
         inside = tuple(slice(lo, lo + n) for (lo, _), n in zip(plan.padding, plan.shape[-spatial:], strict=True))
-        sums = sums[(..., *inside)].reshape(-1, plan.groups * outputs, *plan.shape[-spatial:])
+        sums = sums[on_last(inside)].reshape(-1, plan.groups * outputs, *plan.shape[-spatial:])
         return _finish(sums, bias, plan.shape, out)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from ...checks.elementwise import binary, floating, limits, numeric
-from .rounding import exact, narrow, scalar, wide
+from .rounding import exact, integer_range, is_integer, narrow, scalar, wide
 
 __all__ = [
     "abs",
@@ -117,9 +118,9 @@ def cos(x: np.ndarray, /) -> np.ndarray:
 def pow(x: np.ndarray, /, *, exp: float) -> np.ndarray:
     """Return ``x ** exp``; 1 for ``exp = 0`` whatever `x`, NaN for negative `x` and a fraction as exponent.
 
-    The exponent is rounded to the dtype of `x`, unless it is a whole number.
+    The exponent is a number of the precision in which devices compute: float32, or float64 beside float64 `x`.
     """
-    power = np.asarray(exp) if float(exp).is_integer() else scalar(exp, x.dtype)
+    power = scalar(exp, np.dtype(np.float64 if x.dtype == np.float64 else np.float32))
     return function_of("pow", x, lambda value: np.power(value, power.astype(value.dtype)))
 
 
@@ -137,6 +138,12 @@ def clamp(x: np.ndarray, /, *, min: float, max: float) -> np.ndarray:
 def gt_scalar(x: np.ndarray, /, *, v: float) -> np.ndarray:
     """Return 1 where ``x > v`` and 0 elsewhere, NaN included, in the dtype of `x`; `v` is rounded to that dtype."""
     numeric("gt_scalar", x.dtype)
+    if is_integer(x.dtype):
+        low, high = integer_range(x.dtype)
+        # NaN and what is beyond the range compare alike with all integers; else a fraction makes no difference.
+        if not low <= v < high:
+            return np.full(x.shape, v < low, x.dtype)
+        return (x > np.asarray(math.floor(v), x.dtype)).astype(x.dtype)
     with np.errstate(all="ignore"):
         return narrow((exact(x) > scalar(v, x.dtype)).astype(np.float64), x.dtype)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...checks import fold as check
 from ...checks.spatial import Padding, Sizes, numeric
+from .axes import on_last
 from .rounding import narrow, wide
 
 __all__ = ["fold", "unfold"]
@@ -38,7 +39,7 @@ def unfold(
     numeric("unfold", x.dtype)
     plan = check.unfold(x.shape, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     padded = np.pad(x, [(0, 0)] * (x.ndim - 2) + list(plan.padding))
-    parts = [padded[(..., *place)].reshape(*x.shape[:-2], -1) for _, place in _taps(plan)]
+    parts = [padded[on_last(place)].reshape(*x.shape[:-2], -1) for _, place in _taps(plan)]
     return np.stack(parts, -2).reshape(plan.shape)
 
 
@@ -63,6 +64,6 @@ def fold(
     sums = np.zeros((*channels, *size), blocks.dtype)
     with np.errstate(all="ignore"):
         for number, place in _taps(plan):
-            sums[(..., *place)] += blocks[..., number, :, :]
+            sums[on_last(place)] += blocks[..., number, :, :]
     rows, columns = (slice(lo, lo + n) for n, (lo, _) in zip(plan.image, plan.padding, strict=True))
     return narrow(sums[..., rows, columns], x.dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from ...checks import pooling as check
 from ...checks.elementwise import floating
 from ...checks.spatial import Padding, Sizes, numeric
+from .axes import on_last
 from .reduction import lane_sum
 from .rounding import exact, narrow
 
@@ -42,8 +43,8 @@ def _over_windows(
     out = np.zeros(shape, values.dtype)
     for place in itertools.product(*(range(len(axis)) for axis in windows)):
         chosen = np.ix_(*(axis[i] for axis, i in zip(windows, place, strict=True)))
-        block = values[..., *chosen]
-        out[..., *place] = reduce(block.reshape(*x.shape[:-spatial], math.prod(block.shape[-spatial:])), place)
+        block = values[on_last(chosen)]
+        out[on_last(place)] = reduce(block.reshape(*x.shape[:-spatial], math.prod(block.shape[-spatial:])), place)
     return narrow(out, x.dtype)
 
 

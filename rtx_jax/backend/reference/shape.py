@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...checks import shape as check
-from .rounding import narrow
+from .rounding import is_float, narrow
 
 __all__ = ["full", "permute", "reshape", "swap_dims", "transpose"]
 
 
 def full(*, shape: tuple[int, ...], value: float, dtype: np.dtype, device: object = None) -> np.ndarray:
     """Return an array of one value, rounded to `dtype`."""
-    return np.full(check.as_shape("full", shape, dtype.itemsize), narrow(np.asarray(value, np.float64), dtype), dtype)
+    element = narrow(np.asarray(value, np.float64), dtype) if is_float(dtype) else np.asarray(value).astype(dtype)
+    return np.full(check.as_shape("full", shape, dtype.itemsize), element)
 
 
 def reshape(x: np.ndarray, /, *, shape: tuple[int, ...]) -> np.ndarray:

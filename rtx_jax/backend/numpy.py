@@ -1,0 +1,86 @@
+"""`NumpyBackend`: the reference, on arrays of NumPy in the memory of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+
+from .base import Backend
+from .core import Params
+from .device import Device
+from .reference import FUNCTIONS
+
+__all__ = ["NumpyBackend"]
+
+
+class NumpyBackend(Backend[np.ndarray]):
+    """The reference: what every operation means, in NumPy, without JAX.
+
+    Each result is computed in float64 or wider and rounded once to its dtype, so devices are compared with it. It is
+    written to be read and is slow; do not compute with it. Random draws have the bits of the other backends. Subnormal
+    numbers are kept, which devices may flush to zero.
+
+    There is one value of the class.
+
+    Examples
+    --------
+    >>> from rtx_jax.backend import NumpyBackend
+    >>> B = NumpyBackend()
+    >>> B.to_data(B.softmax(B.from_data([0.0, 0.0], (2,)), 0))
+    array([0.5, 0.5], dtype=float32)
+    """
+
+    _instance: ClassVar[Self | None] = None
+
+    def __new__(cls) -> Self:
+        if cls.__dict__.get("_instance") is None:
+            cls._instance = super().__new__(cls)
+        instance: Self = cls._instance  # type: ignore[assignment]
+        return instance
+
+    def name(self) -> str:
+        """Return ``"numpy"``."""
+        return "numpy"
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., object]]:  # type: ignore[override]
+        """The functions of `rtx_jax.backend.reference`, and those that manage tensors."""
+        return _TABLE
+
+    def _apply(self, operation: str, operands: tuple[np.ndarray | None, ...], params: Params = ()) -> np.ndarray:
+        for x in operands:
+            if x is not None and not isinstance(x, np.ndarray):
+                raise self._not_a_tensor(operation, x)
+        return super()._apply(operation, operands, params)
+
+
+def _from_data(array: np.ndarray, device: object) -> np.ndarray:
+    return array.copy()
+
+
+def _to_data(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1).copy()
+
+
+def _device(x: np.ndarray) -> Device:
+    return Device("numpy", 0)
+
+
+def _to_device(x: np.ndarray, device: object) -> np.ndarray:
+    return x
+
+
+def _sync(device: object) -> None:
+    """Nothing runs behind the caller's back."""
+
+
+_TABLE: Mapping[str, Callable[..., object]] = {
+    **FUNCTIONS,
+    "from_data": _from_data,
+    "to_data": _to_data,
+    "device": _device,
+    "to_device": _to_device,
+    "sync": _sync,
+}
