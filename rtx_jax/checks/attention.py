@@ -12,7 +12,7 @@ from .elementwise import floating, kind_of
 from .parameters import integer, number, positive, whole
 from .shape import rank
 
-__all__ = ["LAYOUTS", "Operand", "Sizes", "attention"]
+__all__ = ["LAYOUTS", "Operand", "Sizes", "attention", "window_of"]
 
 LAYOUTS = ("BTNH", "BNTH")
 
@@ -126,7 +126,7 @@ def attention(
         vh,
         (h**-0.5 if h else 1.0) if scale is None else number("attention", "scale", scale),
         None if softcap is None else positive("attention", "softcap", softcap),
-        _window(window),
+        window_of(window),
     )
 
 
@@ -210,7 +210,14 @@ def _segments(operands: Mapping[str, Operand | None], b: int, t: int, s: int) ->
             )
 
 
-def _window(window: object) -> Window:
+def window_of(window: object) -> Window:
+    """Return the keys to the left and right that a query sees, None for all; one number means both sides.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not a pair of integers of at least 0 or None.
+    """
     if window is None:
         return None, None
     sides = window if isinstance(window, (tuple, list)) else (window, window)

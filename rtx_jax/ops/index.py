@@ -30,7 +30,7 @@ def index_select(x: jax.Array, indices: jax.Array, *, mode: str = "error") -> ja
     integer("index_select", indices.dtype, "indices")
     rank("index_select", indices.shape, 1, "indices")
     rank_at_least("index_select", x.shape, 1)
-    return rows(x, indices, mode if mode == "promise" else mode_of("index_select", mode))
+    return rows(x, indices, raw_mode("index_select", mode))
 
 
 def index_add(
@@ -46,8 +46,7 @@ def index_add(
     rank_at_least("index_add", x.shape, 1)
     index_add_rows("index_add", x.shape, indices.shape[0])
     size = whole("index_add", "num_rows", num_rows, 0)
-    if mode != "promise":
-        mode_of("index_add", mode)
+    mode = raw_mode("index_add", mode)
     values = cast(x, accumulator(x.dtype))
     if not size or not values.size:
         return lax.full((size, *x.shape[1:]), 0, x.dtype)
@@ -62,6 +61,11 @@ def index_add(
     else:
         total = _scatter(size, places, values)
     return cast(total, x.dtype)
+
+
+def raw_mode(operation: str, mode: str) -> str:
+    """Return the mode of a raw operation, which has one more than the faces."""
+    return mode if mode == "promise" else mode_of(operation, mode)
 
 
 def rows(x: jax.Array, indices: jax.Array, mode: str) -> jax.Array:

@@ -7,9 +7,8 @@ from jax import lax
 
 from .._compat import guard_dot
 from ..checks import linear as _check
-from ..checks.index import mode_of
 from ..raw._kinds import accumulator, cast
-from .index import rows
+from .index import raw_mode, rows
 
 __all__ = ["embedding", "linear"]
 
@@ -49,4 +48,4 @@ def embedding(indices: jax.Array, weight: jax.Array, *, mode: str = "error") -> 
     the latter reported by `rtx_jax.checked` and, where the indices are known, raised by the face.
     """
     _check.embedding(indices.dtype, weight.shape, weight.dtype)
-    return rows(weight, indices, mode_of("embedding", mode))
+    return rows(weight, indices, raw_mode("embedding", mode))
