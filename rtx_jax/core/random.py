@@ -98,6 +98,12 @@ class Stream:
         self._trace = current_trace()
         self._lock = threading.Lock()
 
+    def restart(self, data: jax.Array | np.ndarray) -> None:
+        """Begin anew from other key data; compiled functions that draw from this stream follow."""
+        with self._lock:
+            self.data, self.count, self.children = data, 0, 0
+            self._section = (0, data)
+
     def next(self, operation: str) -> tuple[jax.Array | np.ndarray, int]:
         """Return key data and the step to fold into it, for one draw.
 
@@ -161,14 +167,22 @@ class _Global:
         """Return the stream."""
         with self._lock:
             if self._stream is None:
-                self._stream = Stream(seed_data(None))
+                self._stream = _outside_of_traces(seed_data(None))
             return self._stream
 
     def seed(self, seed: int | None) -> None:
         """Start the stream anew."""
         data = seed_data(seed, "seed")
         with self._lock:
-            self._stream = Stream(data)
+            self._stream = _outside_of_traces(data)
+
+
+def _outside_of_traces(data: np.ndarray) -> Stream:
+    # The first draw of a process may be in a trace. A stream draws freely in the trace that it was made in, but this
+    # one outlives every trace.
+    stream = Stream(data)
+    stream._trace = None
+    return stream
 
 
 global_stream = _Global()
