@@ -6,9 +6,14 @@ from collections.abc import Hashable
 
 from .core import T
 from .methods.activation import ActivationMethods
+from .methods.attention import AttentionMethods
+from .methods.convolution import ConvolutionMethods
 from .methods.index import IndexMethods
 from .methods.management import ManagementMethods
+from .methods.normalization import NormalizationMethods
+from .methods.pooling import PoolingMethods
 from .methods.reduction import ReductionMethods
+from .methods.resampling import ResamplingMethods
 from .methods.shape import ShapeMethods
 
 __all__ = ["Backend"]
@@ -20,6 +25,11 @@ class Backend(
     ActivationMethods[T],
     ShapeMethods[T],
     IndexMethods[T],
+    NormalizationMethods[T],
+    AttentionMethods[T],
+    ConvolutionMethods[T],
+    PoolingMethods[T],
+    ResamplingMethods[T],
 ):
     """Tensors of one library on one kind of device, and the operations on them.
 

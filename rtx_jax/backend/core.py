@@ -17,6 +17,13 @@ Params = tuple[Hashable, ...]
 """Values of the static parameters of one call, in the order of the operation's table."""
 
 
+Facts = tuple[tuple[int, ...], np.dtype]
+"""Shape and dtype of an operand."""
+
+_MAX_PASSED = 4096
+_passed: dict[tuple[object, ...], Params] = {}
+
+
 class Tensor(Protocol):
     """What every backend's tensors have."""
 
@@ -115,7 +122,7 @@ class BackendCore(ABC, Generic[T]):
             found = default
         else:
             try:
-                found = np.dtype(getattr(dtype, "dtype", dtype))  # type: ignore[call-overload]
+                found = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))  # type: ignore[call-overload]
             except TypeError as error:
                 raise UnsupportedDType(
                     operation, "dtype", got=repr(dtype), wanted="a dtype", dtype=dtype, op=operation
@@ -130,6 +137,32 @@ class BackendCore(ABC, Generic[T]):
                 dtype=found,
                 op=operation,
             )
+        return found
+
+    def _facts(self, operation: str, x: T | None) -> Facts | None:
+        """Return shape and dtype of an operand, None for an absent one."""
+        if x is None:
+            return None
+        try:
+            return x.shape, x.dtype
+        except AttributeError:
+            raise self._not_a_tensor(operation, x) from None
+
+    @staticmethod
+    def _checked(key: tuple[object, ...], check: Callable[[], Params]) -> Params:
+        """Return the checked parameters of a call: a call like an earlier one is not checked again.
+
+        `key` holds all that `check` looks at. Arguments that cannot be part of a key are checked each time.
+        """
+        try:
+            found = _passed.get(key)
+        except TypeError:
+            return check()
+        if found is None:
+            found = check()
+            if len(_passed) >= _MAX_PASSED:
+                _passed.clear()
+            _passed[key] = found
         return found
 
     def _not_a_tensor(self, operation: str, value: object) -> InvalidArgument:

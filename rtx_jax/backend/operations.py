@@ -92,15 +92,15 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "attention": {
         "attention": (
-            "query key value mask? bias? segment_ids? key_segment_ids? query_lengths? key_lengths? sinks?",
-            "causal q_offset window softcap scale layout return_lse",
+            "query key value mask? bias? segment_ids? key_segment_ids? query_lengths? key_lengths? sinks? q_offset?",
+            "causal window softcap scale layout return_lse precision",
         ),
         "rope": ("x cos sin positions?", "layout seq_axis rotary_dim"),
     },
     "convolution": {
-        **{f"conv{n}d": ("x weight bias?", "stride padding dilation groups") for n in (1, 2, 3)},
+        **{f"conv{n}d": ("x weight bias?", "stride padding dilation groups dtype precision") for n in (1, 2, 3)},
         **{
-            f"conv_transpose{n}d": ("x weight bias?", "stride padding output_padding groups dilation")
+            f"conv_transpose{n}d": ("x weight bias?", "stride padding output_padding groups dilation dtype precision")
             for n in (1, 2, 3)
         },
     },
@@ -108,7 +108,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         **{f"max_pool{n}d": ("x", "kernel_size stride padding dilation ceil_mode") for n in (1, 2, 3)},
         **{f"avg_pool{n}d": ("x", "kernel_size stride padding ceil_mode count_include_pad") for n in (1, 2, 3)},
         **{f"adaptive_{kind}_pool{n}d": ("x", "output_size") for kind in ("avg", "max") for n in (1, 2, 3)},
-        "interpolate": ("x", "size scale_factor mode align_corners"),
+        "interpolate": ("x", "size scale_factor mode align_corners recompute_scale_factor"),
         "unfold": ("x", "kernel_size dilation padding stride"),
         "fold": ("x", "output_size kernel_size dilation padding stride"),
     },

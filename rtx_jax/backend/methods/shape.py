@@ -10,7 +10,12 @@ from ...checks.elementwise import common_dtype
 from ..core import T
 from .elementwise import ElementwiseMethods
 
-__all__ = ["ShapeMethods"]
+__all__ = ["ShapeMethods", "product_precision"]
+
+
+def product_precision(operation: str, precision: str | None) -> str:
+    """Return the precision of a float32 product; None takes the setting of `rtx_jax.set_matmul_precision`."""
+    return shapes.precision(operation, precision) or _config.matmul_precision()
 
 
 class ShapeMethods(ElementwiseMethods[T]):
@@ -107,7 +112,7 @@ class ShapeMethods(ElementwiseMethods[T]):
         """
         self._operands("matmul", lhs, rhs)
         shapes.matmul("matmul", lhs.shape, rhs.shape)
-        return self._apply("matmul", (lhs, rhs), (self._precision("matmul", precision),))
+        return self._apply("matmul", (lhs, rhs), (product_precision("matmul", precision),))
 
     def bmm(self, lhs: T, rhs: T, /, *, precision: str | None = None) -> T:
         """Return the products of two batches of matrices.
@@ -133,10 +138,7 @@ class ShapeMethods(ElementwiseMethods[T]):
         """
         self._operands("bmm", lhs, rhs)
         shapes.bmm("bmm", lhs.shape, rhs.shape)
-        return self._apply("bmm", (lhs, rhs), (self._precision("bmm", precision),))
-
-    def _precision(self, operation: str, precision: str | None) -> str:
-        return shapes.precision(operation, precision) or _config.matmul_precision()
+        return self._apply("bmm", (lhs, rhs), (product_precision("bmm", precision),))
 
     def _operands(self, operation: str, lhs: T, rhs: T) -> None:
         left, right = self._numeric(operation, lhs, "lhs"), self._numeric(operation, rhs, "rhs")
