@@ -4,6 +4,10 @@
 JAX and starts no device.
 """
 
+import types as _types
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import errors, fft, linalg, random, testing
 from ._array import Array
 from ._cache import clear_caches, enable_compilation_cache
@@ -201,6 +205,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "backend",
     "bfloat16",
     "bitwise_and",
     "bitwise_invert",
@@ -320,6 +325,7 @@ __all__ = [
     "negative",
     "newaxis",
     "nextafter",
+    "nn",
     "nonzero",
     "not_equal",
     "ones",
@@ -390,12 +396,29 @@ __all__ = [
 
 __array_api_version__ = "2025.12"
 
+if _TYPE_CHECKING:
+    from . import backend, nn
+else:
+    _LATER = frozenset(("backend", "nn"))
+
+    def __getattr__(
+        name: str, /
+    ) -> _types.ModuleType:  # the first use imports them, so that our own import stays short
+        if name in _LATER:
+            return _import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LATER})
+
+
 # What is here beyond the standard, and why.
 EXTRAS = {
     "__version__": "the version of the package",
     "allclose": "the usual check in programs and tests; the standard has none",
     "Array": "the class of every array here, for isinstance and annotations",
     "array": "NumPy's name for a copy of anything; in most programs people have",
+    "backend": "model code for any device, and the NumPy reference",
     "bfloat16": "the training dtype of accelerators",
     "check_bounds": "turn the checks of integer-array keys on or off",
     "checked": "run a function with the errors that a trace cannot raise",
@@ -430,6 +453,7 @@ EXTRAS = {
     "jvp": "a directional derivative",
     "linearize": "one linearization, used many times",
     "load": "arrays from .npy, .npz and .safetensors, with bfloat16 and sharding",
+    "nn": "the operations of neural networks beyond the standard",
     "pad": "needed by convolutions and signal code; the standard has none",
     "random": "generators with NumPy's method names, reproducible on every device",
     "save": "arrays to .npy, .npz and .safetensors, with bfloat16 and sharding",

@@ -37,7 +37,8 @@ def imported_layers(path: Path) -> list[tuple[int, str]]:
     for_types = {
         id(node)
         for branch in ast.walk(tree)
-        if isinstance(branch, ast.If) and ast.unparse(branch.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        if isinstance(branch, ast.If)
+        and ast.unparse(branch.test) in ("TYPE_CHECKING", "_TYPE_CHECKING", "typing.TYPE_CHECKING")
         for statement in branch.body
         for node in ast.walk(statement)
     }
