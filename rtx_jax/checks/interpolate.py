@@ -9,7 +9,7 @@ from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
 from .parameters import positive
 from .spatial import entries, room, sizes
 
-__all__ = ["MODES", "Interpolation", "interpolation"]
+__all__ = ["MODES", "Interpolation", "factors", "interpolation"]
 
 MODES: dict[str, tuple[int, ...]] = {
     "nearest": (1, 2, 3),
@@ -117,12 +117,12 @@ def interpolation(
             expected=(*shape[:2], *[max(n, 1) for n in have]),
             got_shape=shape,
         )
-    factors: tuple[float, ...] | None = None
+    ratios: tuple[float, ...] | None = None
     if size is not None:
         wanted = sizes(operation, "size", size, spatial)
     else:
-        factors = _factors(scale_factor, spatial)
-        wanted = tuple([math.floor(n * factor) for n, factor in zip(have, factors, strict=True)])
+        ratios = factors(scale_factor, spatial)
+        wanted = tuple([math.floor(n * factor) for n, factor in zip(have, ratios, strict=True)])
         if min(wanted) < 1:
             raise InvalidArgument(
                 operation,
@@ -133,11 +133,18 @@ def interpolation(
                 reason="empty output",
             )
     if recompute_scale_factor:
-        factors = None
-    return Interpolation(word, wanted, factors, bool(align_corners), room(operation, (*shape[:2], *wanted)))
+        ratios = None
+    return Interpolation(word, wanted, ratios, bool(align_corners), room(operation, (*shape[:2], *wanted)))
 
 
-def _factors(value: object, spatial: int) -> tuple[float, ...]:
+def factors(value: object, spatial: int) -> tuple[float, ...]:
+    """Return a scale factor for each spatial axis; one number stands for all.
+
+    Raises
+    ------
+    InvalidArgument
+        There is another number of them, or one is not a finite number above 0.
+    """
     parts = list(value) if isinstance(value, (tuple, list)) else [value] * spatial
     if len(parts) != spatial:
         raise InvalidArgument(

@@ -25,11 +25,34 @@ from .activation import (
     swiglu,
     tanh,
 )
+from .adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from .attention import attention
+from .convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from .dropout import dropout
+from .fold import (
+    fold,
+    unfold,
+)
 from .index import (
     index_add,
     index_select,
+)
+from .interpolate import (
+    interpolate,
 )
 from .linear import (
     embedding,
@@ -42,18 +65,42 @@ from .norm import (
     layer_norm,
     rms_norm,
 )
+from .pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from .rope import (
     rope,
     rope_tables,
 )
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "attention",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "dropout",
     "elu",
     "embedding",
+    "fold",
     "gelu",
     "glu",
     "group_norm",
@@ -61,10 +108,14 @@ __all__ = [
     "index_add",
     "index_select",
     "instance_norm",
+    "interpolate",
     "layer_norm",
     "leaky_relu",
     "linear",
     "log_softmax",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "mish",
     "prelu",
     "relu",
@@ -79,4 +130,5 @@ __all__ = [
     "softplus",
     "swiglu",
     "tanh",
+    "unfold",
 ]

@@ -90,7 +90,8 @@ def _greatest_jvp(
 def _places(x: jax.Array, windows: Windows) -> jax.Array:
     """Return where the first greatest element of each window is, counted in the spatial axes in row-major order."""
     count = math.prod(x.shape[2:])
-    dtype: np.dtype[np.integer] = int32 if count < 2**31 - 1 else int64
+    last = 2**31 - 1 if count < 2**31 - 1 else 2**63 - 1
+    dtype = int32 if last < 2**31 else int64
     with enter(dtype):
         order = lax.broadcast_in_dim(lax.reshape(lax.iota(dtype, count), x.shape[2:]), x.shape, tuple(range(2, x.ndim)))
 
@@ -103,7 +104,7 @@ def _places(x: jax.Array, windows: Windows) -> jax.Array:
             first = above | (level & lax.lt(ai, bi))
             return lax.select(first, av, bv), lax.select(first, ai, bi)
 
-        start = np.array(-np.inf, x.dtype), np.array(np.iinfo(dtype).max, dtype)
+        start = np.array(-np.inf, x.dtype), np.array(last, dtype)
         return windows.reduce((x, order), start, choose)[1]
 
 
