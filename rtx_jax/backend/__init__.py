@@ -1,26 +1,56 @@
-"""Backends: model code that is written once, with the device chosen by choosing the backend."""
+"""Backends: model code that is written once, with the device chosen by choosing the backend.
+
+`auto_select` gives the best backend that is here; `Backend` documents every operation.
+"""
 
 from __future__ import annotations
 
 from .base import Backend
 from .core import Tensor
 from .device import Device, DeviceId, DeviceOps
+from .elements import BoolElement, BoolU8, FloatElement, IntElement, element_of
 from .jax import CpuBackend, CudaBackend, JaxBackend, MetalBackend, RocmBackend, TpuBackend
+from .numpy import NumpyBackend
 from .operations import OPERATIONS, PRIMITIVES, Operation
+from .protocols import ActivationOps, AttentionOps, KVCacheOps, ModuleOps, TensorOps
+from .results import BackendResult, Err, Ok, attempt
+from .select import Candidate, Explanation, auto_select, backend_of, explain
+from .webgpu import WebGpuBackend
 
 __all__ = [
     "OPERATIONS",
     "PRIMITIVES",
+    "ActivationOps",
+    "AttentionOps",
     "Backend",
+    "BackendResult",
+    "BoolElement",
+    "BoolU8",
+    "Candidate",
     "CpuBackend",
     "CudaBackend",
-    "JaxBackend",
-    "MetalBackend",
-    "RocmBackend",
-    "TpuBackend",
     "Device",
     "DeviceId",
     "DeviceOps",
+    "Err",
+    "Explanation",
+    "FloatElement",
+    "IntElement",
+    "JaxBackend",
+    "KVCacheOps",
+    "MetalBackend",
+    "ModuleOps",
+    "NumpyBackend",
+    "Ok",
     "Operation",
+    "RocmBackend",
     "Tensor",
+    "TensorOps",
+    "TpuBackend",
+    "WebGpuBackend",
+    "attempt",
+    "auto_select",
+    "backend_of",
+    "element_of",
+    "explain",
 ]
