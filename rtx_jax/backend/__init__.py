@@ -16,6 +16,7 @@ from .protocols import ActivationOps, AttentionOps, KVCacheOps, ModuleOps, Tenso
 from .results import BackendResult, Err, Ok, attempt
 from .select import Candidate, Explanation, auto_select, backend_of, explain
 from .webgpu import WebGpuBackend
+from .wrapper import Wrapper
 
 __all__ = [
     "OPERATIONS",
@@ -48,6 +49,7 @@ __all__ = [
     "TensorOps",
     "TpuBackend",
     "WebGpuBackend",
+    "Wrapper",
     "attempt",
     "auto_select",
     "backend_of",
