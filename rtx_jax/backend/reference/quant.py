@@ -195,11 +195,11 @@ def _ideal_scale(low: np.ndarray, high: np.ndarray, form: Format, symmetric: boo
 
 
 def _stored(ideal: np.ndarray, scale_dtype: str, global_scale: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the scales in their type, and the global one, which brings the greatest to 1 (e4m3: near 448)."""
+    """Return the scales in their type, and the global one, which brings the greatest to 1 (e4m3: to 256)."""
     if not global_scale:
         return _rounded_up(ideal, scale_dtype), None
     greatest = ideal.max(initial=np.float32(0)) if ideal.size else np.float32(1)
-    overall = np.maximum(greatest * np.float32(1 / 512 if scale_dtype == "e4m3" else 1), _LEAST)
+    overall = np.maximum(greatest * np.float32(1 / 256 if scale_dtype == "e4m3" else 1), _LEAST)
     return _rounded_up(np.maximum(ideal / overall, _LEAST), scale_dtype), np.asarray(overall, np.float32)
 
 

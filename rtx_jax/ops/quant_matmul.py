@@ -1,0 +1,347 @@
+"""Products with quantized matrices on raw arrays, which unpack a weight in registers or in tiles, never as a whole.
+
+Dimension letters: M rows of the activations, K the inner axis, N columns of the result. A weight is stored as
+``(N, K)`` (`transposed`, as linear layers have it) or ``(K, N)``. Scales lie on a grid of blocks; along the axis that
+is not summed over they are brought to one for each of the N, along K there are ``blocks`` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..checks.quant import FORMATS, Format
+from .quant import effective_scale, expand, unpacked
+from .quant_formats import decode, unpack4
+from .quant_rows import LEAST_INNER, integer_row
+
+__all__ = ["integer_matmul", "per_row", "quantized_matmul", "weight_matmul"]
+
+_TILE_BYTES = 1 << 20  # of unpacked weight at a time: what the second-level cache of a core holds
+
+
+def integer_matmul(a: jax.Array, b: jax.Array, /, *, transposed: bool = False) -> jax.Array:
+    """Return the exact product of two int8 matrices as int32.
+
+    Parameters
+    ----------
+    a
+        ``(M, K)`` int8.
+    b
+        ``(K, N)`` int8, or ``(N, K)`` if `transposed`, which CPUs multiply several times faster.
+    transposed
+        How `b` is stored.
+
+    Notes
+    -----
+    int32 holds the sum for K up to 131,071 values of -128..127; above, it would wrap. XLA's product of one to three
+    rows is up to a hundred times slower than that of four on CPUs, so that they get rows of zeros.
+    """
+    product: jax.Array = lax.platform_dependent(
+        a,
+        b,
+        cpu=lambda a, b: _integer_cpu(a, b, transposed),
+        default=lambda a, b: _integer_dot(a, b, transposed),
+    )
+    return product
+
+
+def _integer_dot(a: jax.Array, b: jax.Array, transposed: bool) -> jax.Array:
+    contract = (((1,), (1 if transposed else 0,)), ((), ()))
+    return lax.dot_general(a, b, contract, preferred_element_type=jnp.int32)
+
+
+def _integer_cpu(a: jax.Array, b: jax.Array, transposed: bool, pairs: bool = False) -> jax.Array:
+    rows = a.shape[0]
+    if rows == 1 and transposed and b.shape[1] >= LEAST_INNER:
+        return integer_row(a, b, packed=False, pairs=pairs)
+    padded = jnp.pad(a, ((0, -rows % 4 if rows < 4 else 0), (0, 0)))
+    return _integer_dot(padded, b, transposed)[:rows]
+
+
+def _packed_cpu(a: jax.Array, data: jax.Array, shape: tuple[int, int], transposed: bool) -> jax.Array:
+    """Product with int4 values that lie two in a byte, pairs along the rows of the stored weight."""
+    if a.shape[0] == 1 and transposed and data.shape[1] >= LEAST_INNER:
+        return integer_row(a, data, packed=True, pairs=True)
+
+    def multiply(start: int | jax.Array, count: int) -> jax.Array:
+        codes = unpack4(_rows(data, start, count), (count, shape[1]), signed=True)
+        return _integer_cpu(a if transposed else _columns(a, start, count), codes, transposed)
+
+    return _over_tiles(multiply, shape, (1, 1), 1, transposed)
+
+
+def quantized_matmul(
+    a: jax.Array,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    data: jax.Array,
+    weight_scale: jax.Array,
+    weight_zero: jax.Array | None,
+    overall: jax.Array | None,
+    /,
+    *,
+    value: str,
+    shape: tuple[int, int],
+    block: tuple[int, int],
+    scale_dtype: str,
+    packed: bool,
+    transposed: bool,
+    blocks: int,
+    pairs: bool,
+) -> jax.Array:
+    """Return the product of int8 rows and an integer weight as float32; the sums of products are exact int32.
+
+    Parameters
+    ----------
+    a
+        ``(M, K)`` int8.
+    scale, zero
+        Scale (float32) and zero point (float32, or None) of each row and block along K: ``(M, 1)`` or ``(M, blocks)``.
+    data, weight_scale, weight_zero, overall
+        The weight, as `quant.quantize` returns it.
+    value, shape, block, scale_dtype, packed
+        Format of the weight; `shape` and `block` as it is stored.
+    transposed
+        Whether the weight is stored as ``(N, K)``.
+    blocks
+        In how many blocks along K products are summed as integers; a multiple of the scales' own blocks.
+    pairs
+        Whether both sides are in -127..127, so that int16 holds the sum of two products.
+    """
+    form = FORMATS[value]
+    scales = _per_column(effective_scale(weight_scale, overall, scale_dtype=scale_dtype), shape, block, transposed)
+    zeros = None if weight_zero is None else _per_column(weight_zero.astype(jnp.float32), shape, block, transposed)
+    inner = shape[1] if transposed else shape[0]
+    codes = unpacked(data, form, shape, packed)
+    if blocks > 1:
+        sums = _block_sums(a, codes, blocks, transposed)
+    else:
+
+        def on_cpu(a: jax.Array, data: jax.Array) -> jax.Array:
+            if packed and shape[1] % 2 == 0:
+                return _packed_cpu(a, data, shape, transposed)
+            return _integer_cpu(a, unpacked(data, form, shape, packed), transposed, pairs)
+
+        def elsewhere(a: jax.Array, data: jax.Array) -> jax.Array:
+            return _integer_dot(a, unpacked(data, form, shape, packed), transposed)
+
+        sums = lax.platform_dependent(a, data, cpu=on_cpu, default=elsewhere)[None]
+    # sums: (blocks, M, N). Zero points are integers: the sum of (a - za)(b - zb) is that of ab - zb a - za (b - zb).
+    by_block = a.reshape(a.shape[0], blocks, inner // blocks)
+    if zeros is not None:
+        rows = jnp.sum(by_block, axis=2, dtype=jnp.int32)
+        zb = _along(zeros, blocks).astype(jnp.int32)
+        sums = sums - rows.T[:, :, None] * zb.T[:, None, :]
+    if zero is not None:
+        wide = codes.T if transposed else codes
+        columns = jnp.sum(wide.reshape(blocks, inner // blocks, -1), axis=1, dtype=jnp.int32)
+        if zeros is not None:
+            columns = columns - (inner // blocks) * zb.T
+        za = _along(zero, blocks).astype(jnp.int32)
+        sums = sums - za.T[:, :, None] * columns[:, None, :]
+    sa, sb = _along(scale, blocks), _along(scales, blocks)
+    return jnp.sum(sums.astype(jnp.float32) * sa.T[:, :, None] * sb.T[:, None, :], axis=0)
+
+
+def _along(grid: jax.Array, blocks: int) -> jax.Array:
+    """Repeat values of coarser blocks along K."""
+    return jnp.repeat(grid, blocks // grid.shape[1], axis=1, total_repeat_length=blocks)
+
+
+def per_row(grid: jax.Array, shape: tuple[int, int], block: tuple[int, int], /) -> jax.Array:
+    """Return values of a grid of blocks as ``(M, blocks along K)``, or with one row where all rows share them."""
+    return _per_column(grid, shape, block, True)
+
+
+def _block_sums(a: jax.Array, b: jax.Array, blocks: int, transposed: bool) -> jax.Array:
+    """Return the int32 products of each block along K: ``(blocks, M, N)``."""
+    rows = a.shape[0]
+    left = a.reshape(rows, blocks, -1)
+    right = b.reshape(b.shape[0], blocks, -1) if transposed else b.reshape(blocks, -1, b.shape[1])
+    inner, batch = (2, 1) if transposed else (1, 0)
+    return lax.dot_general(left, right, (((2,), (inner,)), ((1,), (batch,))), preferred_element_type=jnp.int32)
+
+
+def weight_matmul(
+    a: jax.Array,
+    data: jax.Array,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    overall: jax.Array | None,
+    /,
+    *,
+    value: str,
+    shape: tuple[int, int],
+    block: tuple[int, int],
+    scale_dtype: str,
+    packed: bool,
+    transposed: bool,
+) -> jax.Array:
+    """Return the product of float rows and a quantized weight, accumulated in float32 (float64 for float64 rows).
+
+    Parameters
+    ----------
+    a
+        ``(M, K)``, real floating.
+    data, scale, zero, overall
+        The weight, as `quant.quantize` returns it.
+    value, shape, block, scale_dtype, packed
+        Format of the weight; `shape` and `block` as it is stored.
+    transposed
+        Whether the weight is stored as ``(N, K)``.
+
+    Notes
+    -----
+    On CPUs about a mebibyte of the weight is unpacked at a time: XLA's CPU compiler has no product of mixed types, and
+    would write the whole unpacked weight to memory, which also takes ten to twenty times as long. Elsewhere XLA is
+    given the whole expression and fuses it into the product where it can. A packed weight whose last axis is odd is
+    unpacked as a whole, and so is the weight in a derivative.
+    """
+    form = FORMATS[value]
+    weight = (data, scale, zero, overall)
+
+    def whole(a: jax.Array, *parts: jax.Array) -> jax.Array:
+        return _whole(a, *_four(parts, weight), form, shape, block, scale_dtype, packed, transposed)
+
+    def tiled(a: jax.Array, *parts: jax.Array) -> jax.Array:
+        return _tiled(a, *_four(parts, weight), form, shape, block, scale_dtype, packed, transposed)
+
+    @jax.custom_jvp
+    def product(a: jax.Array, *parts: jax.Array) -> jax.Array:
+        result: jax.Array = lax.platform_dependent(a, *parts, cpu=tiled, default=whole)
+        return result
+
+    @product.defjvp
+    def _jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        return product(*primals), jax.jvp(whole, primals, tangents)[1]
+
+    present = tuple(part for part in weight if part is not None)
+    wide = jnp.float64 if a.dtype == jnp.float64 else jnp.float32
+    return product(a.astype(wide), *present)
+
+
+_Parts = tuple[jax.Array, jax.Array, "jax.Array | None", "jax.Array | None"]
+
+
+def _four(parts: tuple[jax.Array, ...], like: _Parts) -> _Parts:
+    rest = iter(parts)
+    return tuple(None if part is None else next(rest) for part in like)  # type: ignore[return-value]
+
+
+def _numbers(
+    data: jax.Array, form: Format, shape: tuple[int, ...], packed: bool, dtype: jnp.dtype = jnp.float32
+) -> jax.Array:
+    return decode(unpacked(data, form, shape, packed), form).astype(dtype)
+
+
+def _per_column(grid: jax.Array, shape: tuple[int, int], block: tuple[int, int], transposed: bool) -> jax.Array:
+    """Return values of the grid as ``(N, blocks)`` or ``(1, blocks)``: repeated over the columns that share them."""
+    if not transposed:
+        grid, shape, block = grid.T, (shape[1], shape[0]), (block[1], block[0])
+    if grid.shape[0] in (1, shape[0]):
+        return grid
+    return jnp.repeat(grid, block[0], axis=0, total_repeat_length=shape[0])
+
+
+def _dot(a: jax.Array, w: jax.Array, transposed: bool) -> jax.Array:
+    contract = (((1,), (1 if transposed else 0,)), ((), ()))
+    return lax.dot_general(a, w, contract, precision=lax.Precision.HIGHEST, preferred_element_type=a.dtype)
+
+
+def _whole(
+    a: jax.Array,
+    data: jax.Array,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    overall: jax.Array | None,
+    form: Format,
+    shape: tuple[int, int],
+    block: tuple[int, int],
+    scale_dtype: str,
+    packed: bool,
+    transposed: bool,
+) -> jax.Array:
+    numbers = _numbers(data, form, shape, packed, a.dtype)
+    if zero is not None:
+        numbers = numbers - expand(zero.astype(a.dtype), shape, block)
+    numbers = numbers * expand(effective_scale(scale, overall, scale_dtype=scale_dtype).astype(a.dtype), shape, block)
+    return _dot(a, numbers, transposed)
+
+
+def _tiled(
+    a: jax.Array,
+    data: jax.Array,
+    scale: jax.Array,
+    zero: jax.Array | None,
+    overall: jax.Array | None,
+    form: Format,
+    shape: tuple[int, int],
+    block: tuple[int, int],
+    scale_dtype: str,
+    packed: bool,
+    transposed: bool,
+) -> jax.Array:
+    """Multiply by one tile of rows of the stored weight after the other."""
+    if packed and shape[1] % 2:  # pairs lie across the ends of rows
+        return _whole(a, data, scale, zero, overall, form, shape, block, scale_dtype, packed, transposed)
+    effective = effective_scale(scale, overall, scale_dtype=scale_dtype).astype(a.dtype)
+    one_block = shape[1 if transposed else 0] == block[1 if transposed else 0]  # along K
+    after = one_block and zero is None  # then scaling the products is enough
+
+    def multiply(start: int | jax.Array, count: int) -> jax.Array:
+        part, size = _rows(data, start, count), (count, shape[1])
+        numbers = _numbers(part, form, size, packed, a.dtype)
+        if zero is not None:
+            numbers = numbers - _tile_of(zero.astype(a.dtype), start, count, block, size)
+        if not after:
+            numbers = numbers * _tile_of(effective, start, count, block, size)
+        return _dot(a if transposed else _columns(a, start, count), numbers, transposed)
+
+    total = _over_tiles(multiply, shape, block, a.dtype.itemsize, transposed)
+    return total * _per_column(effective, shape, block, transposed)[:, 0] if after else total
+
+
+def _over_tiles(
+    multiply: Callable[[int | jax.Array, int], jax.Array],
+    shape: tuple[int, int],
+    block: tuple[int, int],
+    itemsize: int,
+    transposed: bool,
+) -> jax.Array:
+    """Call ``multiply(first row, rows)`` for tiles of the stored rows; join the results, or add them up along K."""
+    rows = shape[0]
+    unit = 1 if block[0] == rows else block[0]  # tiles hold whole blocks
+    step = max(1, _TILE_BYTES // max(1, shape[1] * itemsize * unit)) * unit
+    count = rows // step
+    if count < 2:
+        return multiply(0, rows)
+    rest = rows - count * step
+    starts = jnp.arange(count, dtype=jnp.int32) * step
+    if transposed:
+        _, tiles = lax.scan(lambda carry, start: (carry, multiply(start, step)), None, starts)
+        joined = jnp.moveaxis(tiles, 0, 1).reshape(tiles.shape[1], count * step)
+        return joined if not rest else jnp.concatenate((joined, multiply(count * step, rest)), axis=1)
+    first = multiply(0, step) if not rest else multiply(count * step, rest)
+    total, _ = lax.scan(lambda sums, start: (sums + multiply(start, step), None), first, starts if rest else starts[1:])
+    return total
+
+
+def _rows(x: jax.Array, start: int | jax.Array, count: int) -> jax.Array:
+    return lax.dynamic_slice_in_dim(x, start, count, 0)
+
+
+def _columns(x: jax.Array, start: int | jax.Array, count: int) -> jax.Array:
+    return lax.dynamic_slice_in_dim(x, start, count, 1)
+
+
+def _tile_of(
+    grid: jax.Array, start: int | jax.Array, count: int, block: tuple[int, int], size: tuple[int, int]
+) -> jax.Array:
+    """Return the values of the grid for a tile of rows, in a shape that broadcasts to the tile."""
+    if grid.shape[0] != 1:
+        grid = _rows(grid, start // block[0], count // block[0])
+    return expand(grid, size, (count if grid.shape[0] == 1 else block[0], block[1]))
