@@ -2,7 +2,7 @@
 
 ``python tests/external/compare_reference_with_torch.py``, by hand, with ``torch`` installed. Prints the greatest
 difference of each operation, relative to values above 1, and ends with 1 where one is above its bound: 1e-14, and
-3e-12 for the norms of values around 1e4, whose mean PyTorch rounds once more.
+1e-11 for the norms of values around 1e4, whose mean PyTorch rounds once more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from rtx_jax.backend.reference import FUNCTIONS as R
 
 BOUND = 1e-14
-BOUNDS = dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "batch_norm training"), 3e-12)
+BOUNDS = dict.fromkeys(("layer_norm", "group_norm", "instance_norm", "batch_norm training"), 1e-11)
 Case = tuple[str, np.ndarray, torch.Tensor]
 
 rng = np.random.default_rng(20)

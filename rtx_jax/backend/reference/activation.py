@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -78,12 +77,13 @@ def gelu(x: np.ndarray, /, *, approximate: str = "none") -> np.ndarray:
     """Return ``x * Phi(x)``, Phi the normal distribution function, or its form by tanh (Hendrycks and Gimpel 2016)."""
     if check.approximation("gelu", approximate) == "none":
         return function_of("gelu", x, lambda x: _gated(x, lambda x: erfc(-x / np.sqrt(x.dtype.type(2))) / 2))
-    # (1 + tanh(y)) / 2 is sigmoid(2 y), which does not cancel on the negative side.
-    return function_of(
-        "gelu",
-        x,
-        lambda x: _gated(x, lambda x: logistic(np.sqrt(8 / x.dtype.type(math.pi)) * (x + 0.044715 * x * x * x))),
-    )
+    return function_of("gelu", x, lambda x: _gated(x, _tanh_gate))
+
+
+def _tanh_gate(x: np.ndarray) -> np.ndarray:
+    """Return ``(1 + tanh(y)) / 2``, which is ``sigmoid(2 y)``, for ``y = sqrt(2 / pi) * (x + 0.044715 x**3)``."""
+    pi = np.arccos(x.dtype.type(-1))
+    return logistic(np.sqrt(8 / pi) * (x + 0.044715 * x * x * x))
 
 
 def tanh(x: np.ndarray, /) -> np.ndarray:
@@ -182,4 +182,7 @@ def log_softmax(x: np.ndarray, /, *, dim: int) -> np.ndarray:
         return x.copy()
     with np.errstate(all="ignore"):
         shifted = _shifted(x, place)
-        return narrow(shifted - np.log(np.exp(shifted).sum(place, keepdims=True)), x.dtype)
+        powers = np.exp(shifted)
+        # The greatest counts 1, which log1p keeps out of the sum: beside it the others may be tiny.
+        np.put_along_axis(powers, np.expand_dims(shifted.argmax(place), place), 0, place)
+        return narrow(shifted - np.log1p(powers.sum(place, keepdims=True)), x.dtype)
