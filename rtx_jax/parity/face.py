@@ -1,0 +1,127 @@
+"""How the runner speaks to what it tests: the namespace on Arrays, or a backend on its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+import rtx_jax as xp
+
+from ..core.devices import DeviceLike, device_name, platform_of, resolve
+from ..core.dtypes import WIDE, default_int, has_wide_floats
+from .ulp import Values
+
+__all__ = ["Face", "NamespaceFace", "Trees"]
+
+Trees = list[list[object]]
+"""For each case, its tensors."""
+
+
+class Face(Protocol):
+    """What the runner needs of the thing under test."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the report."""
+
+    @property
+    def device(self) -> str:
+        """Name of the device."""
+
+    def put(self, values: Values, /) -> object:
+        """Return a tensor on the device."""
+
+    def get(self, tensor: object, /) -> Values:
+        """Return a result on the host."""
+
+    def supports(self, dtype: np.dtype, /) -> bool:
+        """Whether the device has the dtype."""
+
+    def same_dtype(self, got: np.dtype, wanted: np.dtype, /) -> bool:
+        """Whether a dtype is the wanted one, or stands for it on the device."""
+
+    def jit(self, program: Callable[[Trees], Trees], /) -> Callable[[Trees], Trees]:
+        """Compile a program of tensors."""
+
+    def vmap(self, function: Callable[..., list[object]], rows: Sequence[object], /) -> list[object]:
+        """Map over the first axis of each tensor."""
+
+    def grad(self, loss: Callable[[Trees], object], /) -> Callable[[Trees], Trees]:
+        """Return the compiled gradient of a number."""
+
+    def weighted(self, leaf: object, weights: object, /) -> object:
+        """Return the sum of products, a number."""
+
+
+class NamespaceFace:
+    """The functions of `rtx_jax` on Arrays of one device.
+
+    Parameters
+    ----------
+    device
+        Where; None for the default device.
+
+    Raises
+    ------
+    BackendUnavailable
+        There is no such device.
+    """
+
+    def __init__(self, device: DeviceLike | None = None) -> None:
+        self._placement = resolve(device, "parity")
+
+    @property
+    def name(self) -> str:
+        """What it is called in the report."""
+        return "rtx_jax"
+
+    @property
+    def device(self) -> str:
+        """Name of the device."""
+        placement = self._placement
+        if placement is None:
+            placement = xp.__array_namespace_info__().default_device()
+        return device_name(placement)
+
+    @property
+    def platform(self) -> str:
+        """The platform's name."""
+        return self.device.partition(":")[0] if self._placement is None else platform_of(self._placement)
+
+    def put(self, values: Values, /) -> object:
+        """Return an Array on the device."""
+        return xp.asarray(values, device=self._placement)
+
+    def get(self, tensor: object, /) -> Values:
+        """Return a result on the host; dtypes and other plain values too."""
+        if isinstance(tensor, xp.Array):
+            return np.asarray(tensor)
+        return np.asarray(str(tensor) if isinstance(tensor, np.dtype) else tensor)
+
+    def supports(self, dtype: np.dtype, /) -> bool:
+        """Whether the device has the dtype."""
+        return dtype not in WIDE or dtype.kind in "iu" or has_wide_floats(self._placement)
+
+    def same_dtype(self, got: np.dtype, wanted: np.dtype, /) -> bool:
+        """Whether a dtype is the wanted one, or the device's default integer in place of int64."""
+        return got == wanted or (wanted == np.int64 and got == default_int(self._placement))
+
+    def jit(self, program: Callable[[Trees], Trees], /) -> Callable[[Trees], Trees]:
+        """Compile a program of Arrays."""
+        return xp.jit(program)
+
+    def vmap(self, function: Callable[..., list[object]], rows: Sequence[object], /) -> list[object]:
+        """Map over the first axis of each Array."""
+        return xp.vmap(function)(*rows)  # type: ignore[return-value]
+
+    def grad(self, loss: Callable[[Trees], object], /) -> Callable[[Trees], Trees]:
+        """Return the compiled gradient of a number."""
+        return xp.jit(xp.grad(loss))
+
+    def weighted(self, leaf: object, weights: object, /) -> object:
+        """Return the sum of products, a 0-d Array."""
+        assert isinstance(leaf, xp.Array)
+        assert isinstance(weights, xp.Array)
+        return xp.sum(leaf * weights)

@@ -1,0 +1,88 @@
+"""A program that shows a wrong result, small enough to paste into a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .case import Mode, Operation, Params
+from .ulp import Values, is_inexact
+
+__all__ = ["program", "smallest"]
+
+
+def program(
+    operation: Operation, operands: Sequence[Values], params: Params, mode: Mode, got: str, wanted: str, /
+) -> str:
+    """Return the lines that make the call and say what came and what was wanted."""
+    prefix, _, name = operation.name.rpartition(".")
+    backend = prefix == "backend"
+    lines = ["from rtx_jax.backend import CpuBackend", "B = CpuBackend()"] if backend else ["import rtx_jax as xp"]
+    function = f"B.{name}" if backend else f"xp.{operation.name}"
+    names = [f"x{i}" for i in range(len(operands))]
+    for label, x in zip(names, operands, strict=True):
+        lines.append(f"{label} = {_array(x, backend)}")
+    packed = f"[{', '.join(names)}]" if operation.packs else ", ".join(names)
+    keywords = [f"{key}={_param(value)}" for key, value in params.items()]
+    inner = f"{function}({', '.join([packed, *keywords] if names else keywords)})"
+    lines.append(_in_mode(inner, names, mode, backend))
+    lines.append(f"# got {got}, wanted {wanted}")
+    return "\n".join(lines)
+
+
+def _in_mode(inner: str, names: list[str], mode: Mode, backend: bool) -> str:
+    arguments = ", ".join(names)
+    space = "jax" if backend else "xp"
+    if mode == "jit":
+        return f"print({space}.jit(lambda {arguments}: {inner})({arguments}))"
+    if mode == "vmap":
+        rows = ", ".join(f"{name}[None]" for name in names)
+        return f"print({space}.vmap(lambda {arguments}: {inner})({rows}))"
+    if mode == "grad":
+        total = f"{inner}.sum()" if backend else f"xp.sum({inner})"
+        return f"print({space}.grad(lambda {arguments}: {total})({arguments}))  # the check weights the sum"
+    return f"print({inner})"
+
+
+def _array(x: Values, backend: bool) -> str:
+    text = _list(x)
+    dtype = f"'{x.dtype.name}'"
+    if backend:
+        return f"np.array({text}, {dtype})"
+    if x.size == 0:
+        return f"xp.zeros({x.shape}, dtype={dtype})"
+    return f"xp.asarray({text}, dtype={dtype})"
+
+
+def _list(x: Values) -> str:
+    if x.ndim:
+        return f"[{', '.join(_list(row) for row in x)}]"
+    if x.dtype.kind == "c":
+        return f"complex({_real(x.real)}, {_real(x.imag)})"
+    return _real(x) if is_inexact(x.dtype) else str(x.item())
+
+
+def _real(x: Values) -> str:
+    value = float(x)
+    if np.isnan(value):
+        return "xp.nan"
+    if np.isinf(value):
+        return "xp.inf" if value > 0 else "-xp.inf"
+    short = str(x.astype(x.dtype)[()])
+    return short if float(np.asarray(float(short)).astype(x.dtype)) == value else repr(value)
+
+
+def _param(value: object) -> str:
+    if isinstance(value, np.dtype):
+        return f"'{value.name}'"
+    return repr(value)
+
+
+def smallest(operands: Sequence[Values], place: tuple[int, ...], shape: tuple[int, ...], /) -> list[Values]:
+    """Return the elements that one element of an elementwise result comes from, as 0-d arrays."""
+    found = []
+    for x in operands:
+        spread = np.broadcast_to(x, shape)
+        found.append(np.asarray(spread[place]))
+    return found
