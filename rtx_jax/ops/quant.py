@@ -67,7 +67,7 @@ def quantize(
     grid = block_grid("quantize", x.shape, block)
     x = x.astype(jnp.float32)
     finite = jnp.all(jnp.isfinite(x))
-    x = jnp.where(jnp.abs(x) < _TINY, jnp.zeros_like(x), x)
+    x = _flushed(x)
     blocks = x.reshape(_interleaved(grid, block))
     if scale is None:
         low, high = _range(blocks, form, symmetric, calibration)
@@ -155,6 +155,11 @@ def divided(x: jax.Array, y: jax.Array) -> jax.Array:
     return x / jnp.where(x == x, wide, jnp.ones_like(wide))
 
 
+def _flushed(x: jax.Array) -> jax.Array:
+    """Return zero for numbers below the smallest normal one; many devices do that unasked, and not all."""
+    return jnp.where(jnp.abs(x) < _TINY, jnp.zeros_like(x), x)
+
+
 def _expanded(zero: jax.Array | None, shape: tuple[int, ...], block: tuple[int, ...]) -> jax.Array | None:
     return None if zero is None else expand(zero, shape, block)
 
@@ -201,7 +206,7 @@ def _mean(blocks: jax.Array) -> jax.Array:
     """Mean over each block; numbers are divided first, so that the sum of great ones is finite."""
     count = max(1, math.prod(blocks.shape[i] for i in _axes(blocks)))
     power = 2.0 ** -(count - 1).bit_length()
-    mean: jax.Array = _sum(blocks * jnp.float32(power)) * jnp.float32(1.0 / (count * power))
+    mean: jax.Array = _sum(_flushed(blocks * jnp.float32(power))) * jnp.float32(1.0 / (count * power))
     return mean
 
 
@@ -214,21 +219,22 @@ def _least_squares(
 
     def step(best: tuple[jax.Array, jax.Array], index: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
         part = (32 - index).astype(jnp.float32) * jnp.float32(1 / 32)
-        scale = _ideal_scale(low * part, high * part, form, symmetric)
-        zero = None if symmetric else _zero_point(low * part, scale, form)
+        least, most = _flushed(low * part), _flushed(high * part)
+        scale = _ideal_scale(least, most, form, symmetric)
+        zero = None if symmetric else _zero_point(least, scale, form)
         numbers = decode(encode(divided(blocks, scale), form, zero), form)
         if zero is not None:
             numbers = numbers - zero
         # Barriers: a product and a sum in one kernel may become one fused operation, which rounds once.
         back = lax.optimization_barrier(numbers * scale)
-        error = divided(blocks - back, unit)
-        total = _sum(lax.optimization_barrier(error * error))
+        error = divided(_flushed(blocks - back), unit)
+        total = _sum(lax.optimization_barrier(_flushed(error * error)))
         better = total < best[0]
         return (jnp.where(better, total, best[0]), jnp.where(better, part, best[1])), None
 
     start = (jnp.full(low.shape, jnp.inf, jnp.float32), jnp.ones(low.shape, jnp.float32))
     (_, part), _ = lax.scan(step, start, jnp.arange(_MSE_STEPS, dtype=jnp.int32))
-    return low * part, high * part
+    return _flushed(low * part), _flushed(high * part)
 
 
 def _scales(
@@ -256,7 +262,7 @@ def _scales(
 
 def _ideal_scale(low: jax.Array, high: jax.Array, form: Format, symmetric: bool) -> jax.Array:
     """Return the smallest float32 scale whose range holds ``low..high``; 1 for a block of zeros."""
-    width = high if symmetric else high * jnp.float32(0.5) - low * jnp.float32(0.5)
+    width = high if symmetric else _flushed(high * jnp.float32(0.5)) - _flushed(low * jnp.float32(0.5))
     top = form.top if symmetric else -form.least - 0.5
     scale = jnp.maximum(_quotient_up(width, top), jnp.float32(SMALLEST_SCALE))
     return jnp.where(width < _TINY, jnp.ones_like(scale), scale)

@@ -55,7 +55,7 @@ def quantize(
     with np.errstate(all="ignore"):
         numbers = narrow(wide(x), _FLOAT32)
         finite = np.asarray(np.isfinite(numbers).all())
-        numbers = np.where(np.abs(numbers) < _TINY, np.float32(0), numbers)
+        numbers = _flushed(numbers)
         blocks = _by_block(numbers, grid, block)
         low, high = _range(blocks, form, symmetric, calibration if scale is None else "minmax")
         ideal = _ideal_scale(low, high, form, symmetric)
@@ -115,6 +115,11 @@ def _numbers(
 # Ranges
 
 
+def _flushed(x: np.ndarray) -> np.ndarray:
+    """Return zero for numbers below the smallest normal one."""
+    return np.where(np.abs(x) < _TINY, np.float32(0), x)
+
+
 def _by_block(x: np.ndarray, grid: tuple[int, ...], block: tuple[int, ...]) -> np.ndarray:
     """Return the elements of each block on the last axis: the grid's shape, then the size of a block."""
     split = x.reshape([size for pair in zip(grid, block, strict=True) for size in pair])
@@ -147,15 +152,16 @@ def _range(blocks: np.ndarray, form: Format, symmetric: bool, calibration: str) 
     least, best = np.full(low.shape, np.inf, np.float32), np.ones(low.shape, np.float32)
     for parts in range(32, 8, -1):
         part = np.float32(parts / 32)
-        scale = _ideal_scale(low * part, high * part, form, symmetric)[..., None]
-        zero = None if symmetric else _zero_point(low[..., None] * part, scale, form)
+        start, end = _flushed(low * part), _flushed(high * part)
+        scale = _ideal_scale(start, end, form, symmetric)[..., None]
+        zero = None if symmetric else _zero_point(start[..., None], scale, form)
         codes = _encode(blocks / scale, form, zero)
         numbers = (codes.view(_FLOATS[form.name]) if form.name == "fp4_e2m1" else codes).astype(np.float32)
-        error = (blocks - (numbers if zero is None else numbers - zero) * scale) / unit
-        total = _sum(error * error)
+        error = _flushed(blocks - (numbers if zero is None else numbers - zero) * scale) / unit
+        total = _sum(_flushed(error * error))
         best = np.where(total < least, part, best)
         least = np.minimum(total, least)
-    return low * best, high * best
+    return _flushed(low * best), _flushed(high * best)
 
 
 def _sum(x: np.ndarray) -> np.ndarray:
@@ -172,7 +178,7 @@ def _mean(x: np.ndarray) -> np.ndarray:
     """Return the mean of the last axis; a power of two is divided by first, so that the sum is finite."""
     count = max(1, x.shape[-1])
     power = 2.0 ** -(count - 1).bit_length()
-    mean: np.ndarray = _sum(x * np.float32(power)) * np.float32(1 / (count * power))
+    mean: np.ndarray = _sum(_flushed(x * np.float32(power))) * np.float32(1 / (count * power))
     return mean
 
 
@@ -185,7 +191,7 @@ def _ideal_scale(low: np.ndarray, high: np.ndarray, form: Format, symmetric: boo
     Symmetric: ``top * s >= high``. Else the codes are ``-2 * least`` steps less one apart, and ``(-least - 1/2) * s``
     is at least half of ``high - low``.
     """
-    width = high if symmetric else high * np.float32(0.5) - low * np.float32(0.5)
+    width = high if symmetric else _flushed(high * np.float32(0.5)) - _flushed(low * np.float32(0.5))
     top = form.top if symmetric else -form.least - 0.5
     scale = narrow(width.astype(np.float64) / top, _FLOAT32)
     # The product with `top` is exact in float64, so this is the true quotient rounded up.
