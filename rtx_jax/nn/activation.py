@@ -247,20 +247,20 @@ def silu(x: Array, /) -> Array:
     return _silu(x)
 
 
-def silu_mul(x: Array, y: Array, /) -> Array:
-    """Return ``silu(x) * y``, rounded once: the gate of a Llama's feed-forward block.
+def silu_mul(gate: Array, up: Array, /) -> Array:
+    """Return ``silu(gate) * up``, rounded once: the gate of a Llama's feed-forward block.
 
     Parameters
     ----------
-    x
-        The gate; real floating, of any shape.
-    y
+    gate
+        Real floating, of any shape.
+    up
         What is gated; the same shape.
 
     Returns
     -------
     Array
-        Of the dtype of `x`.
+        Of the dtype of `gate`.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def silu_mul(x: Array, y: Array, /) -> Array:
     UnsupportedDType
         An operand is not real floating.
     """
-    return call2(_silu_mul, x, y)
+    return call2(_silu_mul, gate, up)
 
 
 def mish(x: Array, /) -> Array:

@@ -35,7 +35,7 @@ def row_mode(operation: str, x: Array, indices: Array, size: int, mode: str) -> 
     InvalidArgument
         The mode is unknown.
     """
-    if mode_of(operation, mode) != "error":
+    if mode_of(operation, mode) != "error" or not x.ndim:
         return mode
     data: object = data_of(indices) if isinstance(indices, Array) else indices
     table: object = data_of(x) if isinstance(x, Array) else x

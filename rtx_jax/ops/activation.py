@@ -77,10 +77,22 @@ def leaky_relu(x: jax.Array, *, negative_slope: float = 0.01) -> jax.Array:
     """Return ``max(negative_slope * x, x)``, also for slopes above 1; at 0 the derivative is the mean of both."""
     floating("leaky_relu", x.dtype)
     slope = number("leaky_relu", "negative_slope", negative_slope)
-    wide = cast(x, accumulator(x.dtype))
+    return cast(_greater_of(slope, cast(x, accumulator(x.dtype))), x.dtype)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _greater_of(slope: float, x: jax.Array) -> jax.Array:
     # 0 times infinity is no slope.
-    steep = wide * slope if slope else lax.full_like(wide, 0)
-    return cast(lax.max(steep, wide), x.dtype)
+    return lax.max(x * slope if slope else lax.full_like(x, 0), x)
+
+
+@_greater_of.defjvp
+def _greater_of_jvp(slope: float, primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    # As of the maximum, except at the infinities, where that takes both slopes for equal.
+    (x,), (t,) = primals, tangents
+    below, above = sorted((slope, 1.0))
+    slopes = jnp.where(x > 0, above, jnp.where(x < 0, below, (below + above) / 2))
+    return _greater_of(slope, x), t * slopes.astype(x.dtype)
 
 
 @_rounded_once
@@ -187,13 +199,13 @@ def _halves(operation: str, x: jax.Array, dim: int, fn: Callable[[jax.Array, jax
     return cast(fn(first, second), x.dtype)
 
 
-def silu_mul(x: jax.Array, y: jax.Array) -> jax.Array:
-    """Return ``silu(x) * y``, rounded once."""
-    floating("silu_mul", x.dtype)
-    floating("silu_mul", y.dtype, "y")
-    _check.same_shape("silu_mul", x.shape, y.shape, "y")
-    work = accumulator(x.dtype)
-    return cast(_gated(cast(x, work), lax.logistic) * cast(y, work), x.dtype)
+def silu_mul(gate: jax.Array, up: jax.Array) -> jax.Array:
+    """Return ``silu(gate) * up``, rounded once."""
+    floating("silu_mul", gate.dtype, "gate")
+    floating("silu_mul", up.dtype, "up")
+    _check.same_shape("silu_mul", gate.shape, up.shape, "up")
+    work = accumulator(gate.dtype)
+    return cast(_gated(cast(gate, work), lax.logistic) * cast(up, work), gate.dtype)
 
 
 @_rounded_once

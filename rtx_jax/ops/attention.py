@@ -122,7 +122,7 @@ def _grouped_scores(x: jax.Array, heads: tuple[int, int]) -> jax.Array:
 
 def _like_query(x: jax.Array, query: jax.Array, layout: str) -> jax.Array:
     """Return one number for each query and head, in the order of the axes of `query`."""
-    x = x.reshape(x.shape[0], -1, x.shape[-1])
+    x = x.reshape(x.shape[0], x.shape[1] * x.shape[2], x.shape[-1])
     return lax.transpose(x, (0, 2, 1)) if layout == "BTNH" else x
 
 
@@ -165,22 +165,23 @@ def _softmax(scores: jax.Array, keep: jax.Array | None, sinks: jax.Array | None)
     """Return the weights of the keys, 0 in a row that sees none, and the log-sum-exp, -infinity there."""
     top = lax.stop_gradient(jnp.max(scores, -1, keepdims=True))
     if sinks is not None:
-        empty = jnp.all(scores == -jnp.inf, -1, keepdims=True)
         top = jnp.maximum(top, lax.stop_gradient(sinks))
-    top = jnp.where(top == -jnp.inf, lax.full_like(top, 0), top)
+    if keep is None:
+        powers = jnp.exp(scores - top)
+        total = jnp.sum(powers, -1, keepdims=True)
+        if sinks is not None:
+            total = total + jnp.exp(sinks - top)
+        return powers / total, (top + jnp.log(total))[..., 0]
+    empty = jnp.broadcast_to(~jnp.any(keep, -1, keepdims=True), top.shape)
+    top = jnp.where(empty, lax.full_like(top, 0), top)
     powers = jnp.exp(scores - top)
     total = jnp.sum(powers, -1, keepdims=True)
-    if sinks is None:
-        # The greatest score counts 1, unless there is none. A NaN is not 0.
-        empty = total == 0
-    else:
+    if sinks is not None:
         total = total + jnp.exp(sinks - top)
-    safe = jnp.where(empty, lax.full_like(total, 1), total)
-    weights = powers / safe
-    if keep is not None:
-        # Beside a NaN that is seen, a hidden key still counts nothing.
-        weights = jnp.where(keep, weights, lax.full_like(weights, 0))
-    return weights, jnp.where(empty, -jnp.inf, top + jnp.log(safe))[..., 0]
+    total = jnp.where(empty, lax.full_like(total, 1), total)
+    # Beside a NaN that is seen, a hidden key still counts nothing.
+    weights = jnp.where(keep, powers / total, lax.full_like(powers, 0))
+    return weights, jnp.where(empty, -jnp.inf, top + jnp.log(total))[..., 0]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))

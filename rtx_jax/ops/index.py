@@ -8,7 +8,6 @@ no error; ``"clip"`` takes the nearest row; ``"promise"`` is for indices that we
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -76,8 +75,8 @@ def rows(x: jax.Array, indices: jax.Array, mode: str) -> jax.Array:
     if not size:
         return lax.full(shape, fill, x.dtype)
     places, inside = _places(indices, size, mode)
-    read = functools.partial(_read, places=places, mode="fill" if mode == "error" else "promise_in_bounds", fill=fill)
-    out = read(x) if accumulator(x.dtype) == x.dtype else _wide_gradient(read)(x)
+    read = _read if accumulator(x.dtype) == x.dtype else _read_narrow
+    out = read("fill" if mode == "error" else "promise_in_bounds", fill, places, x)
     if inside is None:
         return out
     inside = lax.broadcast_in_dim(inside, shape, tuple(range(indices.ndim)))
@@ -98,7 +97,7 @@ def _places(indices: jax.Array, size: int, mode: str) -> tuple[jax.Array, jax.Ar
     return places, None
 
 
-def _read(x: jax.Array, *, places: jax.Array, mode: str, fill: float) -> jax.Array:
+def _read(mode: str, fill: float, places: jax.Array, x: jax.Array) -> jax.Array:
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(places.ndim, places.ndim + x.ndim - 1)),
         collapsed_slice_dims=(0,),
@@ -108,16 +107,19 @@ def _read(x: jax.Array, *, places: jax.Array, mode: str, fill: float) -> jax.Arr
     return lax.gather(x, starts, numbers, slice_sizes=(1, *x.shape[1:]), mode=mode, fill_value=fill)
 
 
-def _wide_gradient(read: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-    """Return `read` with a derivative whose transpose adds in float32: a thousand bfloat16 ones are not 256."""
-    narrow = jax.custom_jvp(read)
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _read_narrow(mode: str, fill: float, places: jax.Array, x: jax.Array) -> jax.Array:
+    return _read(mode, fill, places, x)
 
-    @narrow.defjvp
-    def jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-        (x,), (t,) = primals, tangents
-        return read(x), cast(read(cast(t, accumulator(t.dtype))), t.dtype)
 
-    return narrow
+@_read_narrow.defjvp
+def _read_narrow_jvp(
+    mode: str, fill: float, primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    # The transpose of this derivative adds in float32: a thousand bfloat16 ones are not 256.
+    (places, x), (_, t) = primals, tangents
+    wide = _read(mode, 0.0, places, cast(t, accumulator(t.dtype)))
+    return _read_narrow(mode, fill, places, x), cast(wide, t.dtype)
 
 
 def _scatter(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
