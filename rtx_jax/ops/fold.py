@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import jax
@@ -25,12 +24,15 @@ def unfold(
     """
     plan = _check.unfold(x.shape, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     wide = cast(x if plan.batched else lax.expand_dims(x, (0,)), accumulator(x.dtype))
-    padded = lax.pad(wide, np.zeros((), wide.dtype), [(0, 0, 0)] * 2 + [(*side, 0) for side in plan.padding])
-    blocks = []
-    for (top, left), (bottom, right) in _spans(plan):
-        block = lax.slice(padded, (0, 0, top, left), (*padded.shape[:2], bottom, right), (1, 1, *plan.stride))
-        blocks.append(lax.expand_dims(block, (2,)))
-    return cast(lax.reshape(lax.concatenate(blocks, 2), plan.shape), x.dtype)
+    columns = lax.pad(wide, np.zeros((), wide.dtype), [(0, 0, 0)] * 2 + [(*side, 0) for side in plan.padding])
+    # One axis after the other, so that there are kh + kw slices and not kh * kw: (B, C, kh, kw, rows, columns).
+    for axis in (0, 1):
+        parts = [
+            lax.expand_dims(lax.slice_in_dim(columns, first, end, plan.stride[axis], axis=2 * axis + 2), (2 + axis,))
+            for first, end in _spans(plan, axis)
+        ]
+        columns = lax.concatenate(parts, 2 + axis)
+    return cast(lax.reshape(columns, plan.shape), x.dtype)
 
 
 def fold(
@@ -56,23 +58,25 @@ def fold(
         stride=stride,
     )
     batch, channels = (x.shape[0] if plan.batched else 1), plan.shape[-3]
-    number = plan.kernel_size[0] * plan.kernel_size[1]
-    blocks = lax.reshape(cast(x, accumulator(x.dtype)), (batch, channels, number, *plan.counts))
-    zero = np.zeros((), blocks.dtype)
-    size = [n + lo + hi for n, (lo, hi) in zip(plan.image, plan.padding, strict=True)]
-    image = lax.full((batch, channels, *size), 0, blocks.dtype)
-    for position, ((top, left), (bottom, right)) in enumerate(_spans(plan)):
-        block = lax.index_in_dim(blocks, position, 2, keepdims=False)
-        spread = [(top, size[0] - bottom, plan.stride[0] - 1), (left, size[1] - right, plan.stride[1] - 1)]
-        image = image + lax.pad(block, zero, [(0, 0, 0)] * 2 + spread)
-    (top, bottom), (left, right) = plan.padding
-    inside = lax.slice(image, (0, 0, top, left), (batch, channels, size[0] - bottom, size[1] - right))
-    return cast(lax.reshape(inside, plan.shape), x.dtype)
+    image = lax.reshape(cast(x, accumulator(x.dtype)), (batch, channels, *plan.kernel_size, *plan.counts))
+    zero = np.zeros((), image.dtype)
+    for axis in (1, 0):
+        before, after = plan.padding[axis]
+        size = before + plan.image[axis] + after
+        total = None
+        for tap, (first, end) in enumerate(_spans(plan, axis)):
+            block = lax.index_in_dim(image, tap, 2 + axis, keepdims=False)
+            spread = [(0, 0, 0)] * block.ndim
+            spread[2 * axis + 2] = (first, size - end, plan.stride[axis] - 1)
+            block = lax.pad(block, zero, spread)
+            total = block if total is None else total + block
+        assert total is not None
+        image = lax.slice_in_dim(total, before, size - after, axis=2 * axis + 2)
+    return cast(lax.reshape(image, plan.shape), x.dtype)
 
 
-def _spans(plan: _check.Blocks) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield, for each element of a block, where it lies in the first block and just after where in the last one."""
-    (kh, kw), (dh, dw), (sh, sw), (rows, columns) = plan.kernel_size, plan.dilation, plan.stride, plan.counts
-    for i, j in itertools.product(range(kh), range(kw)):
-        top, left = i * dh, j * dw
-        yield (top, left), (top + (rows - 1) * sh + 1, left + (columns - 1) * sw + 1)
+def _spans(plan: _check.Blocks, axis: int) -> Iterator[tuple[int, int]]:
+    """Yield, for each element of a block along an axis, where it lies in the first block, and just after the last."""
+    reach = (plan.counts[axis] - 1) * plan.stride[axis] + 1
+    for tap in range(plan.kernel_size[axis]):
+        yield tap * plan.dilation[axis], tap * plan.dilation[axis] + reach
