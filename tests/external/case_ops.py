@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 import rtx_jax
+from rtx_jax import nn
 
 
 def _table() -> ModuleType:
@@ -36,6 +37,57 @@ class RtxOps(_table().Ops):
     ) -> rtx_jax.Array:
         """Sum of values at positions, of which each counts."""
         return x.at[positions].add(values)
+
+    def conv2d(
+        self,
+        namespace: ModuleType,
+        x: rtx_jax.Array,
+        w: rtx_jax.Array,
+        stride: tuple[int, int],
+        padding: str | tuple[tuple[int, int], tuple[int, int]],
+        dilation: tuple[int, int] = (1, 1),
+        out_dtype: object = None,
+    ) -> rtx_jax.Array:
+        """Convolution of images."""
+        return nn.conv2d(x, w, stride=stride, padding=padding, dilation=dilation, dtype=out_dtype)
+
+    def conv2d_transpose(
+        self,
+        namespace: ModuleType,
+        x: rtx_jax.Array,
+        w: rtx_jax.Array,
+        stride: tuple[int, int],
+        padding: str | tuple[tuple[int, int], tuple[int, int]],
+    ) -> rtx_jax.Array:
+        """Transpose of a convolution of images."""
+        return nn.conv_transpose2d(x, w, stride=stride, padding=padding)
+
+    def max_pool2d(
+        self,
+        namespace: ModuleType,
+        x: rtx_jax.Array,
+        window: tuple[int, int],
+        stride: tuple[int, int],
+        padding: tuple[tuple[int, int], tuple[int, int]],
+        ceil_mode: bool = False,
+    ) -> rtx_jax.Array:
+        """Greatest elements of windows."""
+        return nn.max_pool2d(x, window, stride=stride, padding=padding, ceil_mode=ceil_mode)
+
+    def avg_pool2d(
+        self,
+        namespace: ModuleType,
+        x: rtx_jax.Array,
+        window: tuple[int, int],
+        stride: tuple[int, int],
+        padding: tuple[tuple[int, int], tuple[int, int]],
+        count_include_pad: bool = True,
+        ceil_mode: bool = False,
+    ) -> rtx_jax.Array:
+        """Means of windows."""
+        return nn.avg_pool2d(
+            x, window, stride=stride, padding=padding, count_include_pad=count_include_pad, ceil_mode=ceil_mode
+        )
 
 
 def ops() -> RtxOps:
