@@ -22,7 +22,7 @@ def _table() -> ModuleType:
 
 
 class RtxOps(_table().Ops):
-    """The transforms of rtx_jax under the adapter's names."""
+    """The transforms and operations of rtx_jax under the adapter's names."""
 
     def grad(self, namespace: ModuleType, function: Callable[..., object], argnums: int = 0) -> Callable[..., object]:
         """Gradient of a function of Arrays."""
@@ -88,6 +88,56 @@ class RtxOps(_table().Ops):
         return nn.avg_pool2d(
             x, window, stride=stride, padding=padding, count_include_pad=count_include_pad, ceil_mode=ceil_mode
         )
+
+    def softmax(self, namespace: ModuleType, x: rtx_jax.Array, where: rtx_jax.Array, axis: int = -1) -> rtx_jax.Array:
+        """Softmax of some elements along an axis."""
+        return nn.softmax(rtx_jax.where(where, x, -rtx_jax.inf), axis=axis)
+
+    def log_softmax(
+        self, namespace: ModuleType, x: rtx_jax.Array, where: rtx_jax.Array, axis: int = -1
+    ) -> rtx_jax.Array:
+        """Logarithm of the softmax of some elements along an axis."""
+        return nn.log_softmax(rtx_jax.where(where, x, -rtx_jax.inf), axis=axis)
+
+    def attention(
+        self,
+        namespace: ModuleType,
+        query: rtx_jax.Array,
+        key: rtx_jax.Array,
+        value: rtx_jax.Array,
+        *,
+        kv_lengths: rtx_jax.Array | None = None,
+        **params: object,
+    ) -> object:
+        """Attention of (B, T, N, H)."""
+        return nn.attention(query, key, value, key_lengths=kv_lengths, **params)
+
+    def attention_lse(self, namespace: ModuleType, *operands: rtx_jax.Array, **params: object) -> object:
+        """Attention and the logarithms of its sums."""
+        return self.attention(namespace, *operands, return_lse=True, **params)
+
+    def rope(
+        self,
+        namespace: ModuleType,
+        x: rtx_jax.Array,
+        positions: rtx_jax.Array,
+        *,
+        base: float = 10000.0,
+        rotary_dim: int | None = None,
+        layout: str = "half",
+    ) -> rtx_jax.Array:
+        """Rotary embedding at positions."""
+        width = x.shape[-1] if rotary_dim is None else rotary_dim
+        cos, sin = nn.rope_tables(int(rtx_jax.max(positions)) + 1, width, base=base)
+        return nn.rope(x, cos, sin, positions=positions, layout=layout, rotary_dim=rotary_dim)
+
+    def layer_norm(self, namespace: ModuleType, x: rtx_jax.Array, eps: float) -> rtx_jax.Array:
+        """Layer norm without parameters."""
+        return nn.layer_norm(x, eps=eps)
+
+    def rms_norm(self, namespace: ModuleType, x: rtx_jax.Array, eps: float) -> rtx_jax.Array:
+        """RMS norm without a weight."""
+        return nn.rms_norm(x, eps=eps)
 
 
 def ops() -> RtxOps:

@@ -29,9 +29,8 @@ def test_what_is_kept_is_scaled(dtype: str) -> None:
 
 
 def test_the_mask_does_not_depend_on_the_dtype_or_the_face() -> None:
-    masks = [
-        np.asarray(nn.dropout(xp.ones((64,), dtype=d), key=KEY)) != 0 for d in (xp.float32, xp.bfloat16, xp.float64)
-    ]
+    ones = [xp.ones((64,), dtype=dtype) for dtype in (xp.float32, xp.bfloat16, xp.float64)]
+    masks = [np.asarray(nn.dropout(x, key=KEY)) != 0 for x in ones]
     np.testing.assert_array_equal(masks[0], masks[1])
     np.testing.assert_array_equal(masks[0], masks[2])
     raw = jax.jit(ops.dropout)(jnp.ones(64, jnp.float32), KEY)
@@ -51,9 +50,8 @@ def test_the_ends_of_p() -> None:
 
 def test_keys_and_generators() -> None:
     x = xp.ones((64,))
-    same = [
-        np.asarray(nn.dropout(x, key=key)) for key in (xp.random.key(1), jax.random.key(1), np.array([0, 1], np.uint32))
-    ]
+    keys = (xp.random.key(1), jax.random.key(1), np.array([0, 1], np.uint32))
+    same = [np.asarray(nn.dropout(x, key=key)) for key in keys]
     np.testing.assert_array_equal(same[0], same[1])
     np.testing.assert_array_equal(same[0], same[2])
     assert (same[0] != np.asarray(nn.dropout(x, key=xp.random.key(2)))).any()

@@ -175,7 +175,7 @@ def _tables(rows: int, columns: int) -> tuple[xp.Array, xp.Array]:
         (lambda: nn.rope(xp.ones((3, 6)), *_tables(3, 3), seq_axis=2), errors.InvalidDimension),
         (lambda: nn.rope(xp.ones((2, 3, 6)), *_tables(9, 3), positions=xp.asarray([1, 2])), errors.ShapeMismatch),
         (
-            lambda: nn.rope(xp.ones((2, 3, 6)), *_tables(9, 3), positions=xp.asarray([1.0, 2, 3])),
+            lambda: nn.rope(xp.ones((2, 3, 6)), *_tables(9, 3), positions=xp.ones(3)),
             errors.UnsupportedDType,
         ),
         (lambda: nn.rope(xp.ones((2, 3, 6), dtype=xp.int32), *_tables(3, 3)), errors.UnsupportedDType),
