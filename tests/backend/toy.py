@@ -82,7 +82,7 @@ def _conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, dtype, p
 
 
 def _pow(x: np.ndarray, *, exp: float) -> np.ndarray:
-    return np.power(_single(x), np.asarray(exp, _single(x).dtype)).astype(x.dtype)
+    return np.power(_single(x), np.full(x.shape, exp, _single(x).dtype)).astype(x.dtype)
 
 
 class ToyBackend(Backend[ToyTensor]):

@@ -121,7 +121,8 @@ def pow(x: np.ndarray, /, *, exp: float) -> np.ndarray:
     The exponent is a number of the precision in which devices compute: float32, or float64 beside float64 `x`.
     """
     power = scalar(exp, np.dtype(np.float64 if x.dtype == np.float64 else np.float32))
-    return function_of("pow", x, lambda value: np.power(value, power.astype(value.dtype)))
+    # An array of exponents: for the one exponent 0.5 NumPy takes the square root, which differs at -inf.
+    return function_of("pow", x, lambda value: np.power(value, np.full(value.shape, power, value.dtype)))
 
 
 def clamp(x: np.ndarray, /, *, min: float, max: float) -> np.ndarray:
