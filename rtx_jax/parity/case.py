@@ -32,14 +32,18 @@ class Operand:
     shape
         The shape.
     values
-        Name of a generator in `operands`, with its argument after a colon.
+        Name of a generator in `operands`, with its argument after a colon. A ``!`` at the end keeps the values ordinary
+        whatever the case's edge.
     dtype
         Name of its dtype; None for the one under test.
+    is_constant
+        Whether no gradient is taken of it.
     """
 
     shape: tuple[int, ...]
     values: str = "normal"
     dtype: str | None = None
+    is_constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ class Operation:
     typed
         Whether `expected` returns the very dtypes that the results must have; otherwise they follow from the dtype
         under test.
+    floor
+        The smallest magnitude that has its own unit: numbers below count in the unit of this one.
     packs
         Whether the function takes its arrays as one list.
     """
@@ -109,4 +115,5 @@ class Operation:
     signed_zeros: bool = False
     canonical: Callable[[list[object]], list[object]] | None = None
     typed: bool = False
+    floor: float = 0.0
     packs: bool = False

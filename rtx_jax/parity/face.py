@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import rtx_jax as xp
 
+from .._compat import x64
+from ..backend import Backend, JaxBackend
+from ..backend.core import Tensor
 from ..core.devices import DeviceLike, device_name, platform_of, resolve
 from ..core.dtypes import WIDE, default_int, has_wide_floats
 from .ulp import Values
 
-__all__ = ["Face", "NamespaceFace", "Trees"]
+__all__ = ["BackendFace", "Face", "NamespaceFace", "Trees"]
 
 Trees = list[list[object]]
 """For each case, its tensors."""
@@ -125,3 +130,77 @@ class NamespaceFace:
         assert isinstance(leaf, xp.Array)
         assert isinstance(weights, xp.Array)
         return xp.sum(leaf * weights)
+
+
+class BackendFace:
+    """A backend's methods on its tensors.
+
+    Parameters
+    ----------
+    backend
+        Any backend; only those on JAX can be compiled, mapped and differentiated.
+    device
+        Where; None for the backend's default device.
+    """
+
+    def __init__(self, backend: Backend[Tensor], device: DeviceLike | None = None) -> None:
+        self.backend = backend
+        self._device = device
+        inner: object = backend
+        while hasattr(inner, "inner"):
+            inner = inner.inner
+        self.is_traceable = isinstance(inner, JaxBackend)
+
+    @property
+    def name(self) -> str:
+        """Name of the backend."""
+        return self.backend.name()
+
+    @property
+    def device(self) -> str:
+        """Name of the device."""
+        return str(self._device or self.backend.default_device())
+
+    def put(self, values: Values, /) -> object:
+        """Return a tensor on the device."""
+        return self.backend.from_data(values, values.shape, dtype=values.dtype, device=self._device)
+
+    def get(self, tensor: object, /) -> Values:
+        """Return a result on the host."""
+        return self.backend.to_data(tensor).reshape(tensor.shape)  # type: ignore[arg-type, attr-defined]
+
+    def supports(self, dtype: np.dtype, /) -> bool:
+        """Whether the backend has the dtype."""
+        return self.backend.supports_dtype(dtype, self._device)
+
+    def same_dtype(self, got: np.dtype, wanted: np.dtype, /) -> bool:
+        """Whether the dtypes are the same."""
+        return got == wanted
+
+    def jit(self, program: Callable[[Trees], Trees], /) -> Callable[[Trees], Trees]:
+        """Compile a program of tensors."""
+        return _wide(jax.jit(program))
+
+    def vmap(self, function: Callable[..., list[object]], rows: Sequence[object], /) -> list[object]:
+        """Map over the first axis of each tensor."""
+        found: list[object] = jax.vmap(function)(*rows)
+        return found
+
+    def grad(self, loss: Callable[[Trees], object], /) -> Callable[[Trees], Trees]:
+        """Return the compiled gradient of a number."""
+        return _wide(jax.jit(jax.grad(loss)))
+
+    def weighted(self, leaf: object, weights: object, /) -> object:
+        """Return the sum of products, a number."""
+        return jnp.sum(leaf * weights)  # type: ignore[operator]
+
+
+def _wide(program: Callable[[Trees], Trees]) -> Callable[[Trees], Trees]:
+    """Trace a program with 64-bit dtypes where its operands have them."""
+
+    def run(trees: Trees) -> Trees:
+        leaves = [leaf for tree in trees for leaf in tree]
+        with x64(any(leaf.dtype in WIDE for leaf in leaves)):  # type: ignore[attr-defined]
+            return program(trees)
+
+    return run

@@ -10,7 +10,7 @@ import numpy as np
 from .case import TESTED, Case, Mode, Operation, Params
 from .face import Face, Trees
 from .faults import Fault, spoil, strike
-from .gradients import differentiable, reference_gradients, weights_for
+from .gradients import Slopes, differentiable, slopes, weights_for
 from .judge import Reference, flatten, references
 from .operands import make
 from .ulp import Values, is_floating
@@ -44,19 +44,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a call gave: the leaves on the host, or the error that it raised."""
+    """What a call gave: the leaves on the host with what is right, or the error that it raised."""
 
     call: Call
     leaves: list[Values]
-    right: Reference | None
+    right: Reference | Slopes | None
     error: Exception | None = None
 
 
 def calls_of(operation: Operation, dtype: np.dtype, cases: Sequence[Case], /) -> list[Call]:
     """Return the calls of these cases."""
-    return [
-        Call(case, make(case, dtype, operation.name), _with_dtype(case.params, dtype)) for case in cases
-    ]
+    return [Call(case, make(case, dtype, operation.name), _with_dtype(case.params, dtype)) for case in cases]
 
 
 def _with_dtype(params: Params, dtype: np.dtype) -> Params:
@@ -81,9 +79,7 @@ def run_mode(
         return [_alone(face, operation, mode, call, dtype, fault) for call in calls]
 
 
-def _alone(
-    face: Face, operation: Operation, mode: Mode, call: Call, dtype: np.dtype, fault: Fault | None
-) -> Ran:
+def _alone(face: Face, operation: Operation, mode: Mode, call: Call, dtype: np.dtype, fault: Fault | None) -> Ran:
     try:
         return _RUNNERS[mode](face, operation, [call], dtype, fault)[0]
     except Exception as error:
@@ -92,7 +88,7 @@ def _alone(
 
 def _is_smooth(call: Call, dtype: np.dtype) -> bool:
     packed = any(operand.values in ("points", "left", "right") for operand in call.case.operands)
-    return call.case.edge in _SMOOTH and not packed and bool(differentiable(call.operands, dtype))
+    return call.case.edge in _SMOOTH and not packed and bool(differentiable(call.case, call.operands, dtype))
 
 
 def _read(face: Face, leaves: Sequence[object], fault: Fault | None) -> list[Values]:
@@ -155,7 +151,7 @@ def _reversed(call: Call) -> Call:
 
 def _grad(face: Face, operation: Operation, calls: list[Call], dtype: np.dtype, fault: Fault | None) -> list[Ran]:
     strike(fault)
-    active = [differentiable(call.operands, dtype) for call in calls]
+    active = [differentiable(call.case, call.operands, dtype) for call in calls]
 
     def loss(trees: Trees) -> object:
         total: object = 0
@@ -165,7 +161,7 @@ def _grad(face: Face, operation: Operation, calls: list[Call], dtype: np.dtype, 
                 operands[place] = value
             for number, leaf in enumerate(flatten(operation.call(*operands, **call.params))):
                 if is_floating(np.dtype(leaf.dtype)):  # type: ignore[attr-defined]
-                    weights = weights_for(np.empty(leaf.shape), number)  # type: ignore[attr-defined]
+                    weights = weights_for(leaf.shape, number)  # type: ignore[attr-defined]
                     total = total + face.weighted(leaf, face.put(weights.astype(leaf.dtype)))  # type: ignore
         return total
 
@@ -173,16 +169,9 @@ def _grad(face: Face, operation: Operation, calls: list[Call], dtype: np.dtype, 
         [[face.put(call.operands[place]) for place in places] for call, places in zip(calls, active, strict=True)]
     )
     return [
-        Ran(call, _read(face, leaves, fault), _gradients(operation, call, places))
+        Ran(call, _read(face, leaves, fault), slopes(operation, call.operands, call.params, places))
         for call, leaves, places in zip(calls, results, active, strict=True)
     ]
-
-
-def _gradients(operation: Operation, call: Call, places: list[int]) -> Reference:
-    leaves: list[Values] = list(reference_gradients(operation, call.operands, call.params, places))
-    # Central differences are good to about ten digits of the largest element.
-    scales = [np.full(leaf.shape, np.abs(leaf).max() if leaf.size else 0.0) for leaf in leaves]
-    return Reference(leaves, list(scales), None)
 
 
 _RUNNERS: dict[Mode, Callable[[Face, Operation, list[Call], np.dtype, Fault | None], list[Ran]]] = {

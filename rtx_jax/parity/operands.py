@@ -41,14 +41,15 @@ def make(case: Case, dtype: np.dtype, name: str, /) -> list[Values]:
 
 def _make(operand: Operand, dtype: np.dtype, edge: Edge, rng: np.random.Generator) -> Values:
     own = dtype if operand.dtype is None else dtype_named(operand.dtype)
-    kind, _, argument = operand.values.partition(":")
+    kind, _, argument = operand.values.removesuffix("!").partition(":")
     with np.errstate(all="ignore"):
         if kind in _PACKED and is_inexact(own):
             return _packed(kind, operand.shape, own)
         values = _GENERATORS[kind](rng, operand.shape, own, argument)
-        if operand.dtype is None and edge in _EDITS and values.size and kind not in _FIXED:
+        is_steady = operand.dtype is not None or kind in _FIXED or operand.values.endswith("!")
+        if edge in _EDITS and values.size and not is_steady:
             values = _EDITS[edge](values, own)
-        return values.astype(own)
+        return np.asarray(values).astype(own).reshape(operand.shape)
 
 
 def _packed(kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Values:
@@ -143,6 +144,13 @@ def _spd(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, argu
     return out
 
 
+def _turning(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, argument: str) -> Values:
+    """Normal matrices that are not symmetric, so that eigenvalues are complex and well determined."""
+    values = _normal(rng, shape, dtype, "")
+    out: Values = values - np.conj(np.swapaxes(values, -1, -2)) + 2 * np.eye(shape[-1])
+    return out
+
+
 def _unit(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, argument: str) -> Values:
     """Between 0 and 1."""
     return rng.uniform(0.05, 0.95, shape)
@@ -169,6 +177,7 @@ _GENERATORS: dict[str, Callable[[np.random.Generator, tuple[int, ...], np.dtype,
     "index": _index,
     "matrix": _matrix,
     "spd": _spd,
+    "turning": _turning,
     "unit": _unit,
     "offset": _offset,
     "constant": _constant,

@@ -11,6 +11,7 @@ from .bounds import bound_for
 from .case import Case, Mode, Operation
 from .face import Face
 from .faults import Fault
+from .gradients import Slopes, compare_gradients, differentiable
 from .judge import Verdict, compare
 from .modes import Ran, calls_of, run_mode
 from .operands import applies, dtype_named
@@ -48,7 +49,11 @@ def run_cell(face: Face, operation: Operation, cell: Cell, fault: Fault | None =
             text = f"raised {type(one.error).__name__}: {str(one.error).splitlines()[0] if str(one.error) else ''}"
             failure = failure or _failure(operation, cell.mode, one, one.call.operands, text, "a result")
             continue
-        verdict = compare(operation, dtype, one.leaves, one.right, same_dtype=face.same_dtype)
+        if isinstance(one.right, Slopes):
+            active = [one.call.operands[i] for i in differentiable(one.call.case, one.call.operands, dtype)]
+            verdict = compare_gradients(dtype, active, one.leaves, one.right)
+        else:
+            verdict = compare(operation, dtype, one.leaves, one.right, same_dtype=face.same_dtype)
         errors.append(verdict.errors)
         if verdict.worst > bound.limit and failure is None:
             failure = _wrong(face, operation, cell.mode, one, verdict, dtype, bound.limit, fault)
@@ -74,9 +79,7 @@ def run_cell(face: Face, operation: Operation, cell: Cell, fault: Fault | None =
 
 def _cases(operation: Operation, dtype: np.dtype, cell: Cell) -> list[Case]:
     return [
-        case
-        for case in operation.cases
-        if applies(case, dtype) and (cell.edges is None or case.edge in cell.edges)
+        case for case in operation.cases if applies(case, dtype) and (cell.edges is None or case.edge in cell.edges)
     ]
 
 

@@ -76,8 +76,9 @@ def table() -> dict[str, object]:
     finite = [x for x in xs if math.isfinite(x) and x != 0]
     first, second = real_pairs(real_dtype)
     pairs = [
-        (float(x), float(y)) for x, y in zip(first, second, strict=True) if 1e-100 < min(abs(x), abs(y)) and
-        max(abs(x), abs(y)) < 1e100
+        (float(x), float(y))
+        for x, y in zip(first, second, strict=True)
+        if 1e-100 < min(abs(x), abs(y)) and max(abs(x), abs(y)) < 1e100
     ]
     points = [complex(z) for z in complex_points(complex_dtype)[COMPLEX_SPECIALS:]]
     return {

@@ -82,7 +82,16 @@ def _sign(x: Values) -> Values:
 
 
 def _log1p(x: Values) -> Values:
-    return np.asarray(np.log1p(x))
+    """Logarithm of 1 + x; of a complex number with |1 + z|**2 - 1 in place of a modulus near 1."""
+    if x.dtype.kind != "c":
+        return np.asarray(np.log1p(x))
+    real, imag = x.real, x.imag
+    excess = real * (2 + real) + imag * imag
+    near = np.abs(excess) < 0.5
+    modulus = np.where(near, np.log1p(np.where(near, excess, 0)) / 2, np.log(np.abs(1 + x)))
+    out = np.empty(x.shape, np.complex128)
+    out.real, out.imag = modulus, np.arctan2(imag, 1 + real)
+    return out
 
 
 def _round(x: Values) -> Values:

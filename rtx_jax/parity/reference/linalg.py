@@ -74,7 +74,9 @@ def by_phase(leaves: list[object]) -> list[object]:
 
 
 def _order(values: Values) -> Values:
-    return np.lexsort((np.round(values.imag.astype(np.float64), 3), np.round(values.real.astype(np.float64), 3)), axis=-1)
+    return np.lexsort(
+        (np.round(values.imag.astype(np.float64), 3), np.round(values.real.astype(np.float64), 3)), axis=-1
+    )
 
 
 def eigen_sorted(leaves: list[object]) -> list[object]:

@@ -54,9 +54,7 @@ def shapes(*several: tuple[int, ...], values: str = "normal", **params: object) 
     return tuple(case(_edge_of(shape), Operand(shape, values), **params) for shape in several)
 
 
-def edges(
-    names: Iterable[Edge], *operands: Operand | tuple[int, ...], **params: object
-) -> tuple[Case, ...]:
+def edges(names: Iterable[Edge], *operands: Operand | tuple[int, ...], **params: object) -> tuple[Case, ...]:
     """Return the same call with each of the edges."""
     return tuple(case(name, *operands, **params) for name in names)
 
@@ -116,7 +114,7 @@ def namespace(
         signed_zeros,
         canonical,
         typed,
-        packs,
+        packs=packs,
     )
 
 

@@ -54,10 +54,14 @@ def _promoted(x: Values) -> str:
 def operations() -> tuple[Operation, ...]:
     """Return the operations of the chapters on creation and on dtypes."""
     grids = shapes((3, 4), (0, 3), (), (1, 1))
-    square = (*shapes((3, 4), (2, 3, 3), (0, 3), (1, 1), k=0), *shapes((4, 3), k=-1), *edges(("nan", "inf"), (3, 3), k=1))
+    square = (
+        *shapes((3, 4), (2, 3, 3), (0, 3), (1, 1), k=0),
+        *shapes((4, 3), k=-1),
+        *edges(("nan", "inf"), (3, 3), k=1),
+    )
     made = tuple(case("empty" if 0 in s else "0-d" if s == () else "normal", shape=s, dtype=TESTED) for s in _SHAPES)
     targets = ("bool", "int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
-    conversions = tuple(case("normal", Operand((4, 8), "points"), to=to) for to in targets) + tuple(
+    conversions = tuple(case("normal", Operand((8, 16), "points"), to=to) for to in targets) + tuple(
         case(edge, Operand(shape), to="float32")
         for edge, shape in (("empty", (0, 3)), ("0-d", ()), ("size 1", (1, 1)), ("nan", (2, 3)), ("inf", (2, 3)),
                             ("extreme", (2, 3)))
@@ -129,7 +133,15 @@ def operations() -> tuple[Operation, ...]:
         *(namespace(name, grids, _EVERY, modes=NO_GRAD) for name in ("ones_like", "zeros_like")),
         *(namespace(name, square, ALL) for name in ("tril", "triu")),
         namespace(
-            "astype", conversions, ALL,
+            "astype", conversions, ("bool", *REAL),
+            call=lambda x, *, to: xp.astype(x, dtype_named(to)),
+            expected=lambda x, *, to: conversion.astype(x, to),
+            native=True, typed=True, modes=NO_GRAD,
+        ),
+        namespace(
+            "astype",
+            tuple(case("normal", Operand((8, 16), "points"), to=to) for to in ("bool", "complex64", "complex128")),
+            COMPLEX,
             call=lambda x, *, to: xp.astype(x, dtype_named(to)),
             expected=lambda x, *, to: conversion.astype(x, to),
             native=True, typed=True, modes=NO_GRAD,

@@ -27,6 +27,7 @@ _COMPLEX_FUNCTIONS = "acos acosh asin asinh atan atanh cos cosh exp expm1 log lo
 def _unary(values: str = "normal") -> tuple[Case, ...]:
     return (
         case("normal", Operand((8, 16), "points")),
+        case("normal", Operand((2, 3), values)),
         case("empty", Operand((0, 3), values)),
         case("0-d", Operand((), values)),
         case("size 1", Operand((1, 1), values)),
@@ -111,6 +112,10 @@ def operations() -> tuple[Operation, ...]:
         case("size 1", (1, 1), Operand((1,), "index:7")),
         *edges(("extreme",), (2, 3), Operand((3,), "index:7")),
     )
+    # An integer divided by zero is anything.
+    quotients = tuple(c for c in _binary("normal", "positive") if c.operands[1].values == "positive") + (
+        case("normal", Operand((16, 16), "left"), Operand((16, 16), "positive")),
+    )
     clip_cases = (
         case("normal", Operand((8, 16), "points"), min=-1.0, max=2.0),
         case("normal", Operand((3, 4)), min=2.0, max=1.0),
@@ -133,8 +138,8 @@ def operations() -> tuple[Operation, ...]:
         _one("bitwise_invert", ("bool", *INTEGERS), modes=NO_GRAD),
         *(_two(name, (*NUMERIC, *SMALL_FLOATS)) for name in ("add", "subtract", "multiply")),
         _two("divide", _INEXACT),
-        _two("floor_divide", REAL, modes=NO_GRAD, values=("normal", "positive")),
-        _two("remainder", REAL, modes=NO_GRAD, values=("normal", "positive")),
+        *(_two(name, FLOATS, modes=NO_GRAD, values=("normal", "positive")) for name in ("floor_divide", "remainder")),
+        *(_two(name, INTEGERS, modes=NO_GRAD, cases=quotients) for name in ("floor_divide", "remainder")),
         _two("pow", NUMERIC, values=("positive", "positive")),
         *(_two(name, FLOATS) for name in ("atan2", "hypot", "logaddexp")),
         _two("copysign", FLOATS, modes=NO_GRAD, native=True),
@@ -148,7 +153,16 @@ def operations() -> tuple[Operation, ...]:
             _two(name, INTEGERS, modes=NO_GRAD, cases=shift_cases)
             for name in ("bitwise_left_shift", "bitwise_right_shift")
         ),
+        namespace("clip", clip_cases, FLOATS, expected=_right.function("clip"), elementwise=True, signed_zeros=False),
         namespace(
-            "clip", clip_cases, REAL, expected=_right.function("clip"), elementwise=True, signed_zeros=False
+            "clip",
+            tuple(
+                Case(c.edge, c.operands, {k: v if v is None else int(v) for k, v in c.params.items()})  # type: ignore
+                for c in clip_cases
+            ),
+            INTEGERS,
+            expected=_right.function("clip"),
+            elementwise=True,
+            modes=NO_GRAD,
         ),
     )

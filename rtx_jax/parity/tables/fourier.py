@@ -38,7 +38,8 @@ def operations() -> tuple[Operation, ...]:
     """Return the operations of the extension."""
     orders = (*shapes((4,), (3, 5), (0, 3), (1, 1), axes=None), *edges((*_NAN, "extreme"), Operand((2, 3)), axes=(1,)))
     frequencies = tuple(
-        case(edge, n=n, d=d, dtype=TESTED) for edge, n, d in (("normal", 8, 1.0), ("normal", 5, 0.5), ("size 1", 1, 2.0))
+        case(edge, n=n, d=d, dtype=TESTED)
+        for edge, n, d in (("normal", 8, 1.0), ("normal", 5, 0.5), ("size 1", 1, 2.0))
     )
     return (
         *(namespace(f"fft.{name}", _one(), COMPLEX, scale="largest", modes=NO_GRAD) for name in ("fft", "ifft")),

@@ -82,7 +82,9 @@ def operations() -> tuple[Operation, ...]:
         *edges(("nan", "inf"), (2,), (3,)),
     )  # fmt: skip
     diagonals = (
-        *shapes((3, 4), (2, 3, 3), (0, 3), (1, 1), offset=0), *shapes((4, 3), offset=-1), *edges(_NAN, (3, 3), offset=1)
+        *shapes((3, 4), (2, 3, 3), (0, 3), (1, 1), offset=0),
+        *shapes((4, 3), offset=-1),
+        *edges(_NAN, (3, 3), offset=1),
     )
     norms = (
         *(c for order in (2, 1, float("inf"), 0, 3) for c in shapes((3, 4), axis=-1, keepdims=False, ord=order)),
@@ -141,11 +143,11 @@ def operations() -> tuple[Operation, ...]:
         namespace("linalg.diagonal", diagonals, ALL, signed_zeros=True,
                   expected=lambda x, *, offset: np.diagonal(x, offset=offset, axis1=-2, axis2=-1)),
         namespace(
-            "linalg.eig", _square(), _LAPACK, scale="largest", modes=NO_GRAD, canonical=_right.eigen_by_size,
+            "linalg.eig", _square("turning"), _LAPACK, scale="largest", modes=NO_GRAD, canonical=_right.eigen_by_size,
             expected=lambda x: np.linalg.eig(x.astype(np.complex128)),
         ),
         namespace(
-            "linalg.eigvals", _square(), _LAPACK, scale="largest", modes=NO_GRAD, canonical=_right.eigen_sorted,
+            "linalg.eigvals", _square("turning"), _LAPACK, scale="largest", modes=NO_GRAD, canonical=_right.eigen_sorted,
             expected=lambda x: np.linalg.eigvals(x.astype(np.complex128)),
         ),
         namespace(

@@ -23,8 +23,15 @@ def _each(*cases: Case, edged: tuple[int, ...] = (2, 3), **params: object) -> tu
     return (*cases, *edges(("nan", "inf", "extreme"), Operand(edged), **params))
 
 
-def _moved(name: str, cases: tuple[Case, ...], *, packs: bool = False, modes: tuple[Mode, ...] = MODES,
-           expected: Callable[..., object] | None = None, call: Callable[..., object] | None = None) -> Operation:
+def _moved(
+    name: str,
+    cases: tuple[Case, ...],
+    *,
+    packs: bool = False,
+    modes: tuple[Mode, ...] = MODES,
+    expected: Callable[..., object] | None = None,
+    call: Callable[..., object] | None = None,
+) -> Operation:
     return namespace(name, cases, _MOVED, packs=packs, modes=modes, expected=expected, call=call, signed_zeros=True)
 
 
@@ -113,6 +120,7 @@ def operations() -> tuple[Operation, ...]:
                 *shapes((0, 3), repeats=2, axis=0),
                 *shapes((2, 3), repeats=0, axis=0),
             ),
+            call=lambda x, *, repeats, axis: xp.repeat(x, repeats, axis=axis),
         ),
         _moved(
             "reshape",
@@ -166,5 +174,3 @@ def operations() -> tuple[Operation, ...]:
             ),
         ),
     )
-
-

@@ -36,8 +36,11 @@ def _along(values: str, *, empty: bool = True, edged: tuple[int, ...] = (3, 4)) 
         *shapes((3, 4), values=values, axis=-1, keepdims=False),
         *edges(_VALUES, Operand(edged, values), axis=0, keepdims=False),
     )
-    return out + (shapes((0, 3), values=values, axis=0, keepdims=False) if empty else shapes(
-        (3, 0), values=values, axis=0, keepdims=False))
+    return out + (
+        shapes((0, 3), values=values, axis=0, keepdims=False)
+        if empty
+        else shapes((3, 0), values=values, axis=0, keepdims=False)
+    )
 
 
 def _sorting() -> tuple[Case, ...]:
@@ -72,7 +75,9 @@ def operations() -> tuple[Operation, ...]:
     )
     near = (
         case("normal", Operand((2, 4), "few"), Operand((2, 4), "few"), rtol=1e-5, atol=1e-8, equal_nan=False),
-        case("normal", Operand((2, 1), "offset:3"), Operand((1, 4), "offset:3"), rtol=0.125, atol=0.25, equal_nan=False),
+        case(
+            "normal", Operand((2, 1), "offset:3"), Operand((1, 4), "offset:3"), rtol=0.125, atol=0.25, equal_nan=False
+        ),
         case("empty", (0, 3), (1, 3), rtol=1e-5, atol=1e-8, equal_nan=False),
         case("0-d", (), (), rtol=1e-5, atol=1e-8, equal_nan=False),
         case("size 1", (1, 1), (1,), rtol=1e-5, atol=1e-8, equal_nan=False),

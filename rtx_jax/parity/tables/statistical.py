@@ -61,9 +61,7 @@ def operations() -> tuple[Operation, ...]:
     products = _lanes("positive", edged=("nan", "inf"))
     spread = (*_spread(0.0), *_spread(1.0))
     return (
-        namespace(
-            "sum", (*_lanes(), *empty), (*NUMERIC, *SMALL_FLOATS), expected=_right.sum, scale="absolute"
-        ),
+        namespace("sum", (*_lanes(), *empty), (*NUMERIC, *SMALL_FLOATS), expected=_right.sum, scale="absolute"),
         namespace("mean", (*_lanes(), *empty), inexact, expected=_right.mean, scale="absolute"),
         namespace("prod", (*products, *empty[:1]), NUMERIC, expected=_right.prod),
         namespace("max", extremes, REAL, expected=_largest),
