@@ -185,4 +185,7 @@ def log_softmax(x: np.ndarray, /, *, dim: int) -> np.ndarray:
         powers = np.exp(shifted)
         # The greatest counts 1, which log1p keeps out of the sum: beside it the others may be tiny.
         np.put_along_axis(powers, np.expand_dims(shifted.argmax(place), place), 0, place)
-        return narrow(shifted - np.log1p(powers.sum(place, keepdims=True)), x.dtype)
+        total = np.log1p(powers.sum(place, keepdims=True))
+        # Beside +infinity or NaN nothing is left to compare.
+        total[np.isnan(shifted).any(place, keepdims=True)] = np.nan
+        return narrow(shifted - total, x.dtype)
