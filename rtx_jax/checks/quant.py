@@ -14,9 +14,13 @@ __all__ = [
     "SMALLEST_SCALE",
     "Format",
     "as_format",
+    "as_calibration",
     "block_grid",
     "full_block",
+    "matrix",
+    "not_finite",
     "packed_shape",
+    "product",
 ]
 
 
@@ -143,3 +147,62 @@ def packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     if shape and shape[-1] % 2 == 0:
         return (*shape[:-1], shape[-1] // 2)
     return ((math.prod(shape) + 1) // 2,)
+
+
+def as_calibration(operation: str, calibration: object) -> None:
+    """Raise InvalidArgument unless it is the name of a calibration."""
+    if calibration not in CALIBRATIONS:
+        raise InvalidArgument(
+            operation,
+            "calibration",
+            got=repr(calibration),
+            wanted="one of " + ", ".join(map(repr, CALIBRATIONS)),
+            arg="calibration",
+            reason="no such calibration",
+        )
+
+
+def not_finite(operation: str) -> InvalidArgument:
+    """Return the error for NaN or infinity among numbers to be quantized."""
+    return InvalidArgument(
+        operation,
+        "x",
+        got="NaN or infinity among the numbers",
+        wanted="finite numbers",
+        remedy="Replace them first: nan_to_num, clip or where.",
+        arg="x",
+        reason="not finite",
+    )
+
+
+def product(operation: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """Check the shapes of ``(..., K) @ (K, N)``.
+
+    Raises
+    ------
+    InvalidDimension
+        `b` is not a matrix, or `a` has no axis.
+    ShapeMismatch
+        The inner sizes differ.
+    """
+    matrix("b", b, operation)
+    if not a:
+        raise InvalidDimension(operation, "a", got="no axes", wanted="at least 1 axis", dim=0, ndim=0)
+    if a[-1] != b[0]:
+        raise ShapeMismatch(
+            operation,
+            "b",
+            got=f"{b[0]} rows",
+            wanted=f"as many as a has columns: {a[-1]}",
+            remedy="A weight that lies as (N, K) is given as w.T.",
+            expected=(a[-1],),
+            got_shape=(b[0],),
+        )
+
+
+def matrix(argument: str, shape: tuple[int, ...], operation: str) -> None:
+    """Raise InvalidDimension unless the shape has two axes."""
+    if len(shape) != 2:
+        raise InvalidDimension(
+            operation, argument, got=f"shape {shape}", wanted="a matrix, 2 axes", dim=len(shape), ndim=len(shape)
+        )

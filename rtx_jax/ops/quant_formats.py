@@ -12,7 +12,7 @@ from ..checks.quant import Format, packed_shape
 
 __all__ = ["decode", "decode_scale", "encode", "encode_scale_up", "halves", "pack4", "unpack4"]
 
-_FLOAT8 = {"fp8_e4m3": jnp.float8_e4m3fn, "fp8_e5m2": jnp.float8_e5m2}
+_FLOAT8 = {"fp8_e4m3": jnp.dtype(jnp.float8_e4m3fn), "fp8_e5m2": jnp.dtype(jnp.float8_e5m2)}
 _EXPONENT = 0x7F800000
 
 
@@ -63,10 +63,27 @@ def _round_float(x: jax.Array, form: Format) -> jax.Array:
 
 
 def decode(codes: jax.Array, form: Format) -> jax.Array:
-    """Return the numbers of codes, as float32."""
-    if form.bits == 8 or form.integer:
+    """Return the numbers of codes, as float32; 8-bit floats may come as their bytes."""
+    if form.integer:
         return codes.astype(jnp.float32)
+    if form.bits == 8:
+        return _float8(codes, form)
     numbers: jax.Array = twice_e2m1(codes).astype(jnp.float32) * jnp.float32(0.5)
+    return numbers
+
+
+def _float8(codes: jax.Array, form: Format) -> jax.Array:
+    """Return the numbers of finite 8-bit floats by way of the bits of float16, whose exponent has 5 bits.
+
+    XLA's CPU compiler computes with float8 by converting whole operands to float16 first, out of loops too.
+    """
+    if codes.dtype != jnp.uint8:
+        codes = lax.bitcast_convert_type(codes, jnp.uint8)
+    bits = codes.astype(jnp.uint16)
+    if form.name == "fp8_e5m2":
+        return lax.bitcast_convert_type(bits << 8, jnp.float16).astype(jnp.float32)
+    half = lax.bitcast_convert_type(((bits & 0x80) << 8) | ((bits & 0x7F) << 7), jnp.float16)
+    numbers: jax.Array = half.astype(jnp.float32) * jnp.float32(256)
     return numbers
 
 
@@ -108,10 +125,11 @@ def encode_scale_up(scale: jax.Array, scale_dtype: str) -> jax.Array:
     """Return positive float32 scales in their storage type, rounded up."""
     if scale_dtype == "float32":
         return scale
-    bits = lax.bitcast_convert_type(scale, jnp.uint32)
+    bits = lax.bitcast_convert_type(jnp.where(scale == scale, scale, jnp.float32(jnp.inf)), jnp.uint32)
     if scale_dtype == "bfloat16":
         return lax.bitcast_convert_type(((bits + 0xFFFF) >> 16).astype(jnp.uint16), jnp.bfloat16)
     if scale_dtype == "e8m0":
+        # Infinity becomes 255, which is the NaN of e8m0.
         return lax.bitcast_convert_type(((bits + 0x7FFFFF) >> 23).astype(jnp.uint8), jnp.float8_e8m0fnu)
     # e4m3: spacing of the number below, then up; 2**-9 is the smallest number.
     scale = jnp.clip(scale, 2.0**-9, 448.0)

@@ -198,8 +198,9 @@ def weight_matmul(
     -----
     On CPUs about a mebibyte of the weight is unpacked at a time: XLA's CPU compiler has no product of mixed types, and
     would write the whole unpacked weight to memory, which also takes ten to twenty times as long. Elsewhere XLA is
-    given the whole expression and fuses it into the product where it can. A packed weight whose last axis is odd is
-    unpacked as a whole, and so is the weight in a derivative.
+    given the whole expression and fuses it into the product where it can. XLA's CPU compiler copies the bytes of a
+    float8 weight, to read them as integers. A packed weight whose last axis is odd is unpacked as a whole, and so is
+    the weight in a derivative.
     """
     form = FORMATS[value]
     weight = (data, scale, zero, overall)
@@ -288,6 +289,8 @@ def _tiled(
     """Multiply by one tile of rows of the stored weight after the other."""
     if packed and shape[1] % 2:  # pairs lie across the ends of rows
         return _whole(a, data, scale, zero, overall, form, shape, block, scale_dtype, packed, transposed)
+    if form.bits == 8 and not form.integer:
+        data = lax.bitcast_convert_type(data, jnp.uint8)  # XLA would take slices of float8 out of loops, as float16
     effective = effective_scale(scale, overall, scale_dtype=scale_dtype).astype(a.dtype)
     one_block = shape[1 if transposed else 0] == block[1 if transposed else 0]  # along K
     after = one_block and zero is None  # then scaling the products is enough

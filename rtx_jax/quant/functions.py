@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .._array import Array, calln, lift, wrap_shared
-from ..checks.quant import CALIBRATIONS
+from ..checks import quant as check
 from ..core.dispatch import Op
 from ..core.dtypes import REAL_FLOATING as _REAL
 from ..core.dtypes import DTypeLike, as_dtype
@@ -133,15 +133,7 @@ def quantize(
     raw = is_raw(x)
     array = x if isinstance(x, Array) else wrap_shared(lift(x, None, "quantize", "x"))
     require_float("quantize", "x", array.dtype)
-    if calibration not in CALIBRATIONS:
-        raise InvalidArgument(
-            "quantize",
-            "calibration",
-            got=repr(calibration),
-            wanted="one of " + ", ".join(map(repr, CALIBRATIONS)),
-            arg="calibration",
-            reason="no such calibration",
-        )
+    check.as_calibration("quantize", calibration)
     block = scheme.block(array.shape)
     operands: tuple[object, ...] = (array,)
     if scale is not None:
@@ -158,15 +150,7 @@ def quantize(
     parts: list[Array] = list(call(_quantize, operands, static, raw))  # type: ignore[call-overload]
     finite = parts.pop()
     if not isinstance(finite if raw else finite.jax, Tracer) and not bool(finite):
-        raise InvalidArgument(
-            "quantize",
-            "x",
-            got="NaN or infinity among the numbers",
-            wanted="finite numbers",
-            remedy="Replace them first: nan_to_num, clip or where.",
-            arg="x",
-            reason="not finite",
-        )
+        raise check.not_finite("quantize")
     data, stored, *rest = parts
     zero = None if scheme.symmetric else rest[0]
     overall = rest[-1] if scheme.global_scale else None

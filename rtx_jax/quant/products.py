@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._array import Array, lift, wrap_shared
-from ..checks.quant import FORMATS
+from ..checks import quant as check
 from ..core.dispatch import Op
 from ..core.dtypes import int8
-from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch, UnsupportedDType
+from ..errors import InvalidArgument, UnsupportedDType
 from ..ops import quant as _raw
 from ..ops import quant_matmul as _products
 from .functions import (
@@ -153,7 +153,7 @@ def _both_raw(
     """Product of two quantized matrices of integers."""
     count = 2 + sum(left)
     data, scale, zero, overall = four(parts[:count], left)
-    codes = _raw.unpacked(data, FORMATS[a_value], a_shape, a_packed)
+    codes = _raw.unpacked(data, check.FORMATS[a_value], a_shape, a_packed)
     effective = _raw.effective_scale(scale, overall, scale_dtype=a_scale_dtype)
     if a_transposed:
         codes, effective, zero = codes.T, effective.T, None if zero is None else zero.T
@@ -269,17 +269,14 @@ def qmatmul(
             arg="b",
             reason="not quantized",
         )
-    _require_matrix("b", b.shape)
     if isinstance(a, QTensor):
-        _require_matrix("a", a.shape)
+        check.matrix("a", a.shape, "qmatmul")
         result = _two_quantized(a, b)
         again = a.scheme
     else:
         array = a if isinstance(a, Array) else wrap_shared(lift(a, None, "qmatmul", "a"))
         require_float("qmatmul", "a", array.dtype)
-        if not array.ndim:
-            raise InvalidDimension("qmatmul", "a", got="no axes", wanted="at least 1 axis", dim=0, ndim=0)
-        _require_inner(array.shape[-1], b.shape[0])
+        check.product("qmatmul", array.shape, b.shape)
         raw = isinstance(a, jax.Array) and is_raw(b.data)
         again = activations or QuantScheme(b.scheme.value)
         if activations is None:
@@ -294,7 +291,7 @@ def qmatmul(
 
 
 def _two_quantized(a: Quantized, b: Quantized) -> object:
-    _require_inner(a.shape[1], b.shape[0])
+    check.product("qmatmul", a.shape, b.shape)
     raw = is_raw(a.data, b.data)
     blocks = _blocks(a.scheme, a.scheme.block(a.shape), a.shape, b)
     if blocks is None:
@@ -321,26 +318,6 @@ def _blocks(scheme: QuantScheme, block: tuple[int, ...], shape: tuple[int, ...],
         more = next((n for n in range(2, inner // blocks + 1) if inner // blocks % n == 0), 0)
         blocks *= more
     return None if blocks > 1 and inner // blocks < _SMALLEST_BLOCK else blocks
-
-
-def _require_matrix(argument: str, shape: tuple[int, ...]) -> None:
-    if len(shape) != 2:
-        raise InvalidDimension(
-            "qmatmul", argument, got=f"shape {shape}", wanted="a matrix, 2 axes", dim=len(shape), ndim=len(shape)
-        )
-
-
-def _require_inner(columns: int, rows: int, operation: str = "qmatmul") -> None:
-    if columns != rows:
-        raise ShapeMismatch(
-            operation,
-            "b",
-            got=f"{rows} rows",
-            wanted=f"as many as a has columns: {columns}",
-            remedy="A weight that lies as (N, K) is given as w.T.",
-            expected=(columns,),
-            got_shape=(rows,),
-        )
 
 
 def integer_matmul(a: T, b: T, /, *, transposed: bool = False) -> T:
@@ -372,6 +349,6 @@ def integer_matmul(a: T, b: T, /, *, transposed: bool = False) -> T:
             raise UnsupportedDType(
                 "integer_matmul", name, got=x.dtype.name, wanted="int8", dtype=x.dtype, op="integer_matmul"
             )
-        _require_matrix(name, x.shape)
-    _require_inner(left.shape[1], right.shape[1 if transposed else 0], "integer_matmul")
+        check.matrix(name, x.shape, "integer_matmul")
+    check.product("integer_matmul", left.shape, right.shape[::-1] if transposed else right.shape)
     return call(_integer_matmul, (left, right), bool(transposed), is_raw(a, b))  # type: ignore[return-value]

@@ -59,7 +59,7 @@ class PerBlock:
     ----------
     shape
         Sizes of a block along the last axes, at least 1; along the axes before them a block has size 1.
-        ``PerBlock((32,))`` is one scale for 32 neighbours along the last axis.
+        ``PerBlock((32,))`` is one scale for 32 neighbours along the last axis. Leading ones are dropped.
     """
 
     shape: tuple[int, ...] = (32,)
@@ -75,6 +75,8 @@ class PerBlock:
                 arg="shape",
                 reason="sizes",
             )
+        first = next((i for i, n in enumerate(shape) if n != 1), len(shape) - 1)
+        object.__setattr__(self, "shape", shape[first:])
 
 
 Granularity: TypeAlias = PerTensor | PerChannel | PerBlock
