@@ -13,6 +13,7 @@ from .jax import CpuBackend, CudaBackend, JaxBackend, MetalBackend, RocmBackend,
 from .numpy import NumpyBackend
 from .operations import OPERATIONS, PRIMITIVES, Operation
 from .protocols import ActivationOps, AttentionOps, KVCacheOps, ModuleOps, TensorOps
+from .quantized import Propagation, Quantized
 from .results import BackendResult, Err, Ok, attempt
 from .select import Candidate, Explanation, auto_select, backend_of, explain
 from .webgpu import WebGpuBackend
@@ -44,6 +45,8 @@ __all__ = [
     "NumpyBackend",
     "Ok",
     "Operation",
+    "Propagation",
+    "Quantized",
     "RocmBackend",
     "Tensor",
     "TensorOps",

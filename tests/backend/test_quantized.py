@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rtx_jax.backend import Backend, CpuBackend, NumpyBackend
+from rtx_jax.backend import Backend, CpuBackend, NumpyBackend, Quantized
 from rtx_jax.backend import codes as backend_codes
-from rtx_jax.backend.quantized import Quantized
 from rtx_jax.errors import HostFallback, InvalidArgument, ShapeMismatch, UnsupportedDType
 from rtx_jax.quant import PerBlock, PerChannel, QTensor, QuantScheme
+from tests.backend.cases import CASES, Case
+from tests.backend.test_suite import check, run
 from tests.backend.toy import ToyBackend
 
 INT8 = QuantScheme("int8", PerChannel(0))
@@ -177,3 +178,11 @@ def test_backends_that_jax_does_not_know_warn_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         B.quantize(tensor(B, normal(2, 4)))
+
+
+@pytest.mark.parametrize("inner", [CpuBackend, NumpyBackend])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_operations_on_floats_are_those_of_the_inner_backend(case: Case, inner: type[Backend]) -> None:
+    dtype = np.dtype(np.float32)
+    got, operands = run(case, Quantized(inner(), INT8), dtype)
+    check(case, got, operands, dtype)
