@@ -118,7 +118,9 @@ def test_softmax():
     x = np.random.default_rng(1).standard_normal((3, 4, 5)) * 100
     for dim in (0, 1, 2, -1):
         np.testing.assert_allclose(R["softmax"](x, dim=dim), scipy.special.softmax(x, dim), rtol=1e-13, atol=1e-300)
-        np.testing.assert_allclose(R["log_softmax"](x, dim=dim), scipy.special.log_softmax(x, dim), rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(
+            R["log_softmax"](x, dim=dim), scipy.special.log_softmax(x, dim), rtol=1e-13, atol=1e-15
+        )
     assert R["softmax"](np.array([1e4, -1e4, 1e4]), dim=0).tolist() == [0.5, 0, 0.5]
     assert R["log_softmax"](np.array([1e4, -1e4]), dim=0).tolist() == [0, -2e4]
     assert np.isnan(R["softmax"](np.array([-INF, -INF]), dim=0)).all()
