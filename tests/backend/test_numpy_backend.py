@@ -4,15 +4,19 @@ import ast
 import copy
 import inspect
 import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import rtx_jax.backend.reference as reference
 from rtx_jax.backend.numpy import NumpyBackend
 from rtx_jax.backend.operations import OPERATIONS
-from rtx_jax.errors import BackendUnavailable, InvalidArgument, ShapeMismatch
+from rtx_jax.errors import BackendUnavailable, DTypeMismatch, InvalidArgument, ShapeMismatch
+from tests.backend.cases import CASES
 
 B = NumpyBackend()
 FOLDER = Path(reference.__file__).parent
@@ -117,6 +121,43 @@ def test_one_of_each_group():
     assert B.matmul(x, x).tolist() == [[-5, -10], [15, 10]]
     assert B.index_select(x, [1, 1]).tolist() == [[3, 4], [3, 4]]
     assert B.index_add(x, [0, 0], 2).tolist() == [[4, 2], [0, 0]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_operands_are_only_read_and_results_are_their_own(case):
+    operands = [np.array(x) if x.dtype.kind in "iub" else x.astype(np.float32) for x in case.operands]
+    for x in operands:
+        x.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = case.call(B, *operands)
+    for y in result if isinstance(result, tuple) else (result,):
+        assert type(y) is np.ndarray
+        assert not any(np.shares_memory(x, y) for x in operands)
+        assert y.flags.writeable or not y.size
+
+
+FLOAT8 = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+
+
+@pytest.mark.parametrize("dtype", FLOAT8, ids=lambda d: np.dtype(d).name)
+def test_8_bit_floats(dtype):
+    x = B.from_data([1.0, 1.125, -2.0, 448.0], (2, 2), dtype=dtype)
+    assert B.add(x, x).dtype == dtype
+    # 25 lies between 24 and 26, or 28; adding one by one would stop at 4 or 2.
+    assert B.sum(B.from_data([0.25] * 100, (100,), dtype=dtype)).astype(float).tolist() == [24]
+    product = B.matmul(x, B.ones((2, 1), dtype=dtype))
+    assert product.dtype == dtype
+    with pytest.raises(DTypeMismatch):
+        B.add(x, B.ones((2, 2), dtype=np.float16))
+
+
+def test_threads_share_a_tensor():
+    x = B.rand((50,), key=np.array([0, 1], np.uint32))
+    want = B.softmax(x, 0)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: B.softmax(x, 0), range(200)))
+    assert all(np.array_equal(result, want) for result in results)
 
 
 def test_what_is_no_tensor():

@@ -107,6 +107,17 @@ def test_normal_values_are_the_inverse_of_the_distribution():
     np.testing.assert_allclose(got, np.sqrt(2) * erfinv(u), rtol=1e-12)
 
 
+def test_dropout():
+    key, x = r.key_of(4), np.linspace(1, 2, 5000, dtype=np.float32)
+    kept = R["rand"](key, shape=(5000,), dtype=np.dtype(np.float32)) >= np.float32(0.3)
+    got = r.dropout(x, key, p=0.3)
+    assert np.array_equal(got, np.where(kept, x.astype(float) / 0.7, 0).astype(np.float32))
+    assert 0.27 < (got == 0).mean() < 0.33
+    assert np.array_equal(r.dropout(x, key, p=0.0), x) and not r.dropout(np.full(3, np.nan), key, p=1.0).any()
+    with pytest.raises(InvalidArgument):
+        r.dropout(x, key, p=1.5)
+
+
 def test_shapes_and_dtypes():
     key = r.key_of(1)
     assert R["rand"](key, shape=(), dtype=np.dtype(np.float32)).shape == ()

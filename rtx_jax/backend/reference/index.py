@@ -64,6 +64,10 @@ def index_add(
     rank_at_least("index_add", x.shape, 1)
     rows, valid = _rows("index_add", indices, num_rows, mode)
     check.index_add_rows("index_add", x.shape, len(rows))
-    values = exact(x)
-    sums = [lane_sum(np.moveaxis(values[valid & (rows == row)], 0, -1)) for row in range(num_rows)]
+    values = exact(x)[valid]
+    order = np.argsort(rows[valid], kind="stable")
+    # Row r of the result gets those from edges[r] to edges[r + 1] in this order.
+    edges = np.searchsorted(rows[valid][order], np.arange(num_rows + 1))
+    taken = [order[start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    sums = [lane_sum(np.moveaxis(values[lines], 0, -1)) for lines in taken]
     return narrow(np.stack(sums) if sums else np.zeros((0, *x.shape[1:])), x.dtype)

@@ -11,12 +11,13 @@ import math
 import ml_dtypes
 import numpy as np
 
+from ...checks import linear as check
 from ...checks.shape import as_shape
 from ...errors import InvalidArgument, UnsupportedDType
 from .giles import erfinv_approximation
-from .rounding import exact, narrow
+from .rounding import exact, narrow, wide
 
-__all__ = ["bits", "fold_in", "key_of", "rand", "randn", "threefry2x32"]
+__all__ = ["bits", "dropout", "fold_in", "key_of", "rand", "randn", "threefry2x32"]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _FLOATS = tuple(np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16))
@@ -128,3 +129,11 @@ def randn(key: np.ndarray, /, *, shape: tuple[int, ...], dtype: np.dtype, device
         v = _unit(key, shape, np.dtype(np.float32)).astype(np.float32)
         u = np.maximum(low, v * (np.float32(1) - low) + low)
     return narrow(exact(erfinv_approximation(u) * np.sqrt(u.dtype.type(2))), dtype)
+
+
+def dropout(x: np.ndarray, key: np.ndarray, /, *, p: float = 0.5) -> np.ndarray:
+    """Return `x` over ``1 - p`` where a float32 of `rand` is at least `p`, and 0 elsewhere, whatever `x` is there."""
+    rate = check.dropout(x.dtype, p)
+    kept = rand(key, shape=x.shape, dtype=np.dtype(np.float32)) >= np.float32(rate)
+    with np.errstate(all="ignore"):
+        return narrow(np.where(kept, wide(x) / (1 - rate), 0), x.dtype)

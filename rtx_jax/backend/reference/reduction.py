@@ -1,4 +1,4 @@
-"""Reductions. Sums are exact until one rounding (``math.fsum``), variances take two passes.
+"""Reductions. Sums are those of real numbers, rounded (``math.fsum``); variances take two passes.
 
 Without a dimension the result has shape ``(1,)``; with one, that dimension stays with size 1.
 """
@@ -80,9 +80,11 @@ def _mean(lanes: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         n = np.float64(lanes.shape[-1])
         total = lane_sum(lanes)
+        overflowed = np.isinf(total) & np.isfinite(lanes).all(-1)
+        if not overflowed.any():
+            return np.asarray(total / n)
         # A sum of float64 can overflow where the mean does not.
-        scaled = np.ldexp(lane_sum(np.ldexp(lanes, -64)) / n, 64)
-        return np.where(np.isinf(total) & np.isfinite(lanes).all(-1), scaled, total / n)
+        return np.where(overflowed, np.ldexp(lane_sum(np.ldexp(lanes, -64)) / n, 64), total / n)
 
 
 def mean(x: np.ndarray, /) -> np.ndarray:
