@@ -64,3 +64,47 @@ def demo(
         repeats=repeats,
     )
     raise typer.Exit(0 if agreed else 1)
+
+
+@app.command()
+def parity(
+    device: Annotated[
+        str | None, typer.Option(help="What to judge: cpu, cuda:1, tpu, metal, ... JAX's default without it.")
+    ] = None,
+    op: Annotated[
+        list[str] | None, typer.Option(help="An operation: sin, linalg.det, backend.softmax, ... Several are fine.")
+    ] = None,
+    dtype: Annotated[list[str] | None, typer.Option(help="A dtype under test. Several are fine.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Every operation, but only a pairwise cover of dtypes, modes and edges.")
+    ] = False,
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Each operation in a process of its own, for a device that crashes.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1.0, help="Seconds after which an isolated operation counts as hung.")
+    ] = 120.0,
+    json: Annotated[Path | None, typer.Option(help="Write the report here too.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the pictures here.")] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(hidden=True, help="Plant a fault, to check the check: NAME=sign, NAME=hang, ...")
+    ] = None,
+) -> None:
+    """Compare every operation with what is right, in units in the last place.
+
+    Exits with 1 when a bound is broken.
+    """
+    from .parity import parity as run
+
+    kept = run(
+        device=device,
+        operations=op or (),
+        dtypes=dtype or (),
+        quick=quick,
+        isolate=isolate,
+        timeout_s=timeout,
+        faults=fault or (),
+        json_file=json,
+        html_file=html,
+    )
+    raise typer.Exit(0 if kept else 1)

@@ -65,7 +65,7 @@ class Case:
     params: Params = _NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """An operation with its cases and with what is right.
 

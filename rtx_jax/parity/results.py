@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .case import Edge, Mode
 
-__all__ = ["BINS", "Failure", "Outcome", "Report", "Status", "Summary", "histogram"]
+__all__ = ["BINS", "Failure", "Outcome", "Report", "Status", "Summary", "histogram", "outcome_from", "plain"]
 
 Status: TypeAlias = Literal["passed", "failed", "error", "crashed", "hung", "unsupported"]
 
@@ -139,7 +139,7 @@ class Report:
     versions: dict[str, str]
     outcomes: tuple[Outcome, ...]
     seconds: float = 0.0
-    quick: bool = field(default=False)
+    quick: bool = False
 
     @property
     def passed(self) -> bool:
@@ -174,7 +174,7 @@ class Report:
             "passed": self.passed,
             "seconds": round(self.seconds, 2),
             "bins": list(BINS),
-            "outcomes": [_plain(asdict(outcome)) for outcome in self.outcomes],
+            "outcomes": [plain(outcome) for outcome in self.outcomes],
         }
 
 
@@ -190,6 +190,11 @@ def outcome_from(data: dict[str, object], /) -> Outcome:
     return Outcome(**fields)  # type: ignore[arg-type]
 
 
+def plain(outcome: Outcome, /) -> object:
+    """Return an outcome as what JSON can hold; infinities are strings."""
+    return _plain(asdict(outcome))
+
+
 def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
@@ -202,10 +207,7 @@ def _plain(value: object) -> object:
 
 def _summary(group: list[Outcome]) -> Summary:
     values = [o for o in group if o.mode != "grad"] or group
-    elements = sum(o.elements for o in values)
     worst = min((o.status for o in group), key=_WORST.index)
-    if worst == "unsupported" or (worst == "passed" and elements == 0):
-        pass
     largest = max((o.max_ulp for o in values), default=0.0)
     counts = tuple(int(n) for n in np.sum([o.counts for o in values if o.counts] or [[0] * (len(BINS) + 1)], axis=0))
     return Summary(

@@ -7,22 +7,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .bounds import bound_for
+from .bounds import Bound, bound_for
 from .case import Case, Mode, Operation
 from .face import Face
 from .faults import Fault
 from .gradients import Slopes, compare_gradients, differentiable
 from .judge import Verdict, compare
-from .modes import Ran, calls_of, run_mode
+from .modes import Call, Ran, calls_of, run_mode
 from .operands import applies, dtype_named
 from .plan import Cell
 from .results import Failure, Outcome, histogram
 from .snippet import program, smallest
-from .ulp import Values
 
-__all__ = ["run_cell", "run_operation"]
-
-_MOST_NUMBERS = 64
+__all__ = ["run_calls", "run_cell", "run_operation"]
 
 
 def run_operation(
@@ -35,35 +32,43 @@ def run_operation(
 
 def run_cell(face: Face, operation: Operation, cell: Cell, fault: Fault | None = None) -> Outcome:
     """Run an operation in one dtype and mode."""
-    start = time.perf_counter()
     dtype = dtype_named(cell.dtype)
     bound = bound_for(operation.name, dtype, cell.mode)
     if not face.supports(dtype):
         return Outcome(operation.name, cell.dtype, cell.mode, "unsupported", limit=bound.limit)
-    cases = _cases(operation, dtype, cell)
-    ran = run_mode(face, operation, cell.mode, calls_of(operation, dtype, cases), dtype, fault)
+    return run_calls(
+        face, operation, cell.mode, calls_of(operation, dtype, _cases(operation, dtype, cell)), dtype, bound, fault
+    )
+
+
+def run_calls(
+    face: Face,
+    operation: Operation,
+    mode: Mode,
+    calls: list[Call],
+    dtype: np.dtype,
+    bound: Bound,
+    fault: Fault | None = None,
+) -> Outcome:
+    """Run calls in one mode and compare what they give."""
+    start = time.perf_counter()
+    ran = run_mode(face, operation, mode, calls, dtype, fault)
     errors, failure, raised = [], None, False
     for one in ran:
         if one.error is not None or one.right is None:
             raised = True
-            text = f"raised {type(one.error).__name__}: {str(one.error).splitlines()[0] if str(one.error) else ''}"
-            failure = failure or _failure(operation, cell.mode, one, one.call.operands, text, "a result")
+            failure = failure or _raised(operation, mode, one)
             continue
-        if isinstance(one.right, Slopes):
-            active = [one.call.operands[i] for i in differentiable(one.call.case, one.call.operands, dtype)]
-            verdict = compare_gradients(dtype, active, one.leaves, one.right)
-        else:
-            verdict = compare(operation, dtype, one.leaves, one.right, same_dtype=face.same_dtype)
+        verdict = _verdict(face, operation, one, dtype)
         errors.append(verdict.errors)
         if verdict.worst > bound.limit and failure is None:
-            failure = _wrong(face, operation, cell.mode, one, verdict, dtype, bound.limit, fault)
+            failure = _wrong(operation, mode, one, verdict, bound.limit)
     every = np.concatenate([np.zeros(0), *errors])
-    status = "error" if raised else "failed" if failure else "passed"
     return Outcome(
         operation.name,
-        cell.dtype,
-        cell.mode,
-        status,
+        dtype.name,
+        mode,
+        "error" if raised else "failed" if failure else "passed",
         len(ran),
         int(every.size),
         float(every.max()) if every.size else 0.0,
@@ -77,35 +82,35 @@ def run_cell(face: Face, operation: Operation, cell: Cell, fault: Fault | None =
     )
 
 
+def _verdict(face: Face, operation: Operation, ran: Ran, dtype: np.dtype) -> Verdict:
+    if isinstance(ran.right, Slopes):
+        active = [ran.call.operands[i] for i in differentiable(ran.call.case, ran.call.operands, dtype)]
+        return compare_gradients(dtype, active, ran.leaves, ran.right)
+    assert ran.right is not None
+    return compare(operation, dtype, ran.leaves, ran.right, same_dtype=face.same_dtype)
+
+
 def _cases(operation: Operation, dtype: np.dtype, cell: Cell) -> list[Case]:
     return [
         case for case in operation.cases if applies(case, dtype) and (cell.edges is None or case.edge in cell.edges)
     ]
 
 
-def _wrong(
-    face: Face,
-    operation: Operation,
-    mode: Mode,
-    ran: Ran,
-    verdict: Verdict,
-    dtype: np.dtype,
-    limit: float,
-    fault: Fault | None,
-) -> Failure:
-    if verdict.problem:
-        return _failure(operation, mode, ran, ran.call.operands, f"got {verdict.problem}", "")
-    where = f" of result {verdict.leaf}" if len(ran.leaves) > 1 else ""
-    at = f" at {verdict.place}{where}" if verdict.place or where else ""
-    distance = f"{verdict.worst:.3g} ULP away, the bound is {limit:g}"
-    what = f"got {verdict.got}, wanted {verdict.wanted}{at}: {distance}"
+def _raised(operation: Operation, mode: Mode, ran: Ran) -> Failure:
+    lines = str(ran.error).splitlines() or [""]
+    what = f"raised {type(ran.error).__name__}: {lines[0]}"
+    return Failure(ran.call.case.edge, what, program(operation, ran.call.operands, ran.call.params, mode, what))
+
+
+def _wrong(operation: Operation, mode: Mode, ran: Ran, verdict: Verdict, limit: float) -> Failure:
     operands = ran.call.operands
-    if operation.elementwise and mode != "grad":
-        operands = smallest(operands, verdict.place, ran.leaves[0].shape)
-    return _failure(operation, mode, ran, operands, what, f"{verdict.got}|{verdict.wanted}")
-
-
-def _failure(operation: Operation, mode: Mode, ran: Ran, operands: Sequence[Values], what: str, pair: str) -> Failure:
-    got, _, wanted = pair.partition("|")
-    code = program(operation, operands, ran.call.params, mode, got or what, wanted or "the reference's")
-    return Failure(ran.call.case.edge, what, code)
+    if verdict.problem:
+        what = f"got {verdict.problem}"
+    else:
+        leaf = f" of result {verdict.leaf}" if len(ran.leaves) > 1 else ""
+        at = f" at {verdict.place}{leaf}" if verdict.place or leaf else ""
+        distance = f"{verdict.worst:.3g} ULP away, the bound is {limit:g}"
+        what = f"got {verdict.got}, wanted {verdict.wanted}{at}: {distance}"
+        if operation.elementwise and mode != "grad":
+            operands = smallest(operands, verdict.place, ran.leaves[verdict.leaf].shape)
+    return Failure(ran.call.case.edge, what, program(operation, operands, ran.call.params, mode, what))

@@ -12,47 +12,47 @@ from .ulp import Values, is_inexact
 __all__ = ["program", "smallest"]
 
 
-def program(
-    operation: Operation, operands: Sequence[Values], params: Params, mode: Mode, got: str, wanted: str, /
-) -> str:
+def program(operation: Operation, operands: Sequence[Values], params: Params, mode: Mode, what: str, /) -> str:
     """Return the lines that make the call and say what came and what was wanted."""
     prefix, _, name = operation.name.rpartition(".")
     backend = prefix == "backend"
-    lines = ["from rtx_jax.backend import CpuBackend", "B = CpuBackend()"] if backend else ["import rtx_jax as xp"]
-    function = f"B.{name}" if backend else f"xp.{operation.name}"
+    lines = ["import rtx_jax as xp"]
+    if backend:
+        lines += ["from rtx_jax.backend import auto_select", "B = auto_select()"]
     names = [f"x{i}" for i in range(len(operands))]
     for label, x in zip(names, operands, strict=True):
-        lines.append(f"{label} = {_array(x, backend)}")
-    packed = f"[{', '.join(names)}]" if operation.packs else ", ".join(names)
-    keywords = [f"{key}={_param(value)}" for key, value in params.items()]
-    inner = f"{function}({', '.join([packed, *keywords] if names else keywords)})"
-    lines.append(_in_mode(inner, names, mode, backend))
-    lines.append(f"# got {got}, wanted {wanted}")
+        lines.append(f"{label} = {_array(x)}")
+    inner = _call(operation.name, f"B.{name}" if backend else f"xp.{operation.name}", names, params, operation.packs)
+    lines.append(_in_mode(inner, names, mode))
+    lines.append(f"# {what}")
     return "\n".join(lines)
 
 
-def _in_mode(inner: str, names: list[str], mode: Mode, backend: bool) -> str:
+def _in_mode(inner: str, names: list[str], mode: Mode) -> str:
     arguments = ", ".join(names)
-    space = "jax" if backend else "xp"
     if mode == "jit":
-        return f"print({space}.jit(lambda {arguments}: {inner})({arguments}))"
+        return f"print(xp.jit(lambda {arguments}: {inner})({arguments}))"
     if mode == "vmap":
         rows = ", ".join(f"{name}[None]" for name in names)
-        return f"print({space}.vmap(lambda {arguments}: {inner})({rows}))"
+        return f"print(xp.vmap(lambda {arguments}: {inner})({rows}))"
     if mode == "grad":
-        total = f"{inner}.sum()" if backend else f"xp.sum({inner})"
-        return f"print({space}.grad(lambda {arguments}: {total})({arguments}))  # the check weights the sum"
+        return f"print(xp.grad(lambda {arguments}: xp.sum({inner}))({arguments}))  # the check weights the sum"
     return f"print({inner})"
 
 
-def _array(x: Values, backend: bool) -> str:
-    text = _list(x)
+def _call(name: str, function: str, names: list[str], params: Params, packs: bool) -> str:
+    if name == "Array.__getitem__":
+        return f"{names[0]}[{names[1] if len(names) > 1 else params['key']}]"
+    if name == "einsum":
+        return f"{function}({', '.join([repr(params['subscripts']), *names])})"
+    packed = f"[{', '.join(names)}]" if packs else ", ".join(names)
+    keywords = [f"{key}={_param(value)}" for key, value in params.items()]
+    return f"{function}({', '.join([packed, *keywords] if names else keywords)})"
+
+
+def _array(x: Values) -> str:
     dtype = f"'{x.dtype.name}'"
-    if backend:
-        return f"np.array({text}, {dtype})"
-    if x.size == 0:
-        return f"xp.zeros({x.shape}, dtype={dtype})"
-    return f"xp.asarray({text}, dtype={dtype})"
+    return f"xp.zeros({x.shape}, dtype={dtype})" if x.size == 0 else f"xp.asarray({_list(x)}, dtype={dtype})"
 
 
 def _list(x: Values) -> str:

@@ -14,7 +14,17 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Format", "Values", "flushed", "format_of", "is_floating", "is_inexact", "spacing", "ulp_error"]
+__all__ = [
+    "Format",
+    "Values",
+    "flushed",
+    "format_of",
+    "is_floating",
+    "is_inexact",
+    "is_inexact_name",
+    "spacing",
+    "ulp_error",
+]
 
 Values: TypeAlias = NDArray[np.generic]
 
@@ -69,6 +79,11 @@ def is_floating(dtype: np.dtype, /) -> bool:
 def is_inexact(dtype: np.dtype, /) -> bool:
     """Whether the dtype is a real or complex floating-point one."""
     return dtype.kind == "c" or is_floating(dtype)
+
+
+def is_inexact_name(name: str, /) -> bool:
+    """Whether a dtype's name is that of a real or complex floating-point one."""
+    return name.startswith(("float", "bfloat", "complex"))
 
 
 def spacing(magnitude: NDArray[np.float64], form: Format, /) -> NDArray[np.float64]:

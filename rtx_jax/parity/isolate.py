@@ -1,0 +1,173 @@
+"""Runs each operation in a process of its own, and goes on where one crashes or hangs."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, cast
+
+import jax
+
+from ..backend import Backend
+from ..backend.core import Tensor
+from .faults import Fault
+from .plan import Cell
+from .results import Failure, Outcome, Status, outcome_from
+from .session import Progress, Task
+
+__all__ = ["run_isolated"]
+
+# Before the first answer a worker imports everything and starts its device.
+_START_S = 120.0
+
+
+def run_isolated(
+    todo: Sequence[Task],
+    device: str | None,
+    backend: Backend[Tensor] | None,
+    faults: Mapping[str, Fault],
+    timeout_s: float,
+    progress: Progress | None,
+) -> Iterator[Outcome]:
+    """Run the tasks in order, each in a fork of a worker, which is replaced when it dies."""
+    pickled = None if backend is None else base64.b64encode(pickle.dumps(backend)).decode()
+    worker = _Worker()
+    try:
+        for done, task in enumerate(todo):
+            if progress:
+                progress(done, len(todo), task.operation.name)
+            job = {
+                "suite": task.suite, "place": task.place, "device": device, "backend": pickled,
+                "cells": [[cell.dtype, cell.mode, cell.edges] for cell in task.cells],
+                "fault": faults.get(task.operation.name),
+            }  # fmt: skip
+            yield from _one(worker, task, job, timeout_s)
+        if progress:
+            progress(len(todo), len(todo), "")
+    finally:
+        worker.stop()
+
+
+def _one(worker: _Worker, task: Task, job: dict[str, object], timeout_s: float) -> Iterator[Outcome]:
+    left = list(task.cells)
+    fresh = worker.send(job)
+    limit = timeout_s + _START_S if fresh else timeout_s
+    while True:
+        answer = worker.receive(limit)
+        limit = timeout_s
+        if answer is None:
+            worker.stop()
+            yield from _lost(task, left, "hung", f"gave no result for {timeout_s:g} s and was stopped")
+            return
+        if "outcome" in answer:
+            left.pop(0)
+            yield outcome_from(cast("dict[str, object]", answer["outcome"]))
+            continue
+        status = cast(int, answer["end"])
+        if status != 0 or left:
+            yield from _lost(task, left or task.cells[-1:], "crashed", _death(status, worker.last_words()))
+        return
+
+
+def _lost(task: Task, left: Sequence[Cell], status: Status, what: str) -> Iterator[Outcome]:
+    """Report the cell in which the process ended, and those that it did not come to."""
+    for number, cell in enumerate(left):
+        first = f"{left[0].dtype} {left[0].mode}"
+        text = f"its process {what}" if number == 0 else f"not run: its process {what} in {first}"
+        edge = (cell.edges or (task.operation.cases[0].edge,))[0]
+        code = f"rtx-jax parity --isolate --op {task.operation.name} --dtype {cell.dtype}"
+        yield Outcome(task.operation.name, cell.dtype, cell.mode, status, failure=Failure(edge, text, code))
+
+
+def _death(status: int, words: str) -> str:
+    if status < 0:
+        try:
+            reason = f"died of {signal.Signals(-status).name}"
+        except ValueError:
+            reason = f"died of signal {-status}"
+    else:
+        reason = f"ended with status {status}"
+    return f"{reason}: {words}" if words else reason
+
+
+class _Worker:
+    """A worker process, started when there is something to do."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: queue.Queue[dict[str, object]] = queue.Queue()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
+        self._mark = 0
+
+    def send(self, job: dict[str, object]) -> bool:
+        """Give it a job; return whether it was started for it."""
+        fresh = self._process is None or self._process.poll() is not None
+        if fresh:
+            self._start()
+        self._mark = self._errors.seek(0, os.SEEK_END)
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return fresh
+
+    def receive(self, seconds: float) -> dict[str, object] | None:
+        """Return the next answer, or None when there is none in time; a death is the end with its status."""
+        try:
+            return self._answers.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def last_words(self) -> str:
+        """Return the last line that the process wrote to its standard error during the job."""
+        self._errors.seek(self._mark)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:200] if lines else ""
+
+    def stop(self) -> None:
+        """End the process and its forks."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if hasattr(os, "killpg"):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                else:
+                    self._process.kill()
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
+            self._process = None
+
+    def _start(self) -> None:
+        self.stop()
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        folder = jax.config.jax_compilation_cache_dir
+        if folder:
+            environment["RTX_JAX_PARITY_CACHE"] = str(folder)
+        self._answers = queue.Queue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "rtx_jax.parity.worker"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        threading.Thread(target=_listen, args=(self._process, self._answers), daemon=True).start()
+
+
+def _listen(process: subprocess.Popen[str], answers: queue.Queue[dict[str, object]]) -> None:
+    assert process.stdout is not None
+    with contextlib.suppress(ValueError, OSError):
+        for line in process.stdout:
+            with contextlib.suppress(json.JSONDecodeError):
+                answers.put(json.loads(line))
+    answers.put({"end": process.wait()})
