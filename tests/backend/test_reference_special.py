@@ -33,9 +33,10 @@ def test_digits(function, x, want):
 def test_against_scipy():
     x = np.concatenate([np.linspace(-6, 6, 401), np.logspace(-300, 1, 50)])
     np.testing.assert_allclose(erf(x), scipy.special.erf(x), rtol=1e-15, atol=0)
-    np.testing.assert_allclose(erfc(x), scipy.special.erfc(x), rtol=3e-15, atol=0)
+    loss = 1 if np.finfo(np.longdouble).nmant > 52 else 20  # long double may be float64
+    np.testing.assert_allclose(erfc(x), scipy.special.erfc(x), rtol=3e-15 * loss, atol=0)
     u = np.concatenate([np.linspace(-1, 1, 203)[1:-1], 1 - np.logspace(-15, -2, 20)])
-    np.testing.assert_allclose(erfinv(u), scipy.special.erfinv(u), rtol=2e-15, atol=1e-300)
+    np.testing.assert_allclose(erfinv(u), scipy.special.erfinv(u), rtol=2e-15 * loss, atol=1e-300)
 
 
 def test_correctly_rounded_against_mpmath():
