@@ -46,19 +46,21 @@ def index_add(
     index_add_rows("index_add", x.shape, indices.shape[0])
     size = whole("index_add", "num_rows", num_rows, 0)
     mode = raw_mode("index_add", mode)
-    values = cast(x, accumulator(x.dtype))
-    if not size or not values.size:
+    if not size or not x.size:
         return lax.full((size, *x.shape[1:]), 0, x.dtype)
     places, inside = _places(indices, size, mode)
+    height = size
     if inside is not None:
-        values = jnp.where(inside.reshape(-1, *(1,) * (x.ndim - 1)), values, lax.full_like(values, 0))
+        # Into one more row, which is dropped: to put zeros among the values would make a copy of them.
+        places, height = jnp.where(inside, places, lax.full_like(places, size)), size + 1
+    in_turn = functools.partial(_total, height)
     if deterministic:
         # A CPU adds in the order of the rows anyway.
-        total = lax.platform_dependent(
-            places, values, cpu=functools.partial(_scatter, size), default=functools.partial(_in_order, size)
-        )
+        total = lax.platform_dependent(places, x, cpu=in_turn, default=functools.partial(_in_order, height))
     else:
-        total = _scatter(size, places, values)
+        total = in_turn(places, x)
+    if height > size:
+        total = lax.slice_in_dim(total, 0, size)
     return cast(total, x.dtype)
 
 
@@ -122,21 +124,57 @@ def _read_narrow_jvp(
     return _read_narrow(mode, fill, places, x), cast(wide, t.dtype)
 
 
+# A CPU converts all values before it adds the first; blocks of about this many stay in its cache.
+_BLOCK = 640 * 1024
+
+
+def _total(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
+    """Add rows in the order in which they come."""
+    if accumulator(values.dtype) == values.dtype or values.size <= 4 * _BLOCK:
+        return _scatter(size, places, values)
+    return lax.platform_dependent(
+        places, values, cpu=functools.partial(_in_blocks, size), default=functools.partial(_scatter, size)
+    )
+
+
+def _in_blocks(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
+    """Add rows block by block: 1M x 64 bfloat16 take an eighth of the time, and no float32 copy of the values."""
+    count = values.shape[0]
+    most = max(1, _BLOCK * count // values.size)
+    # Blocks that leave no rest need no copy either.
+    rows = next((n for n in range(most, most // 8, -1) if count % n == 0), most)
+    inner = count // rows * rows
+
+    def add(total: jax.Array, block: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return _scatter_into(total, *block), None
+
+    total = lax.full((size, *values.shape[1:]), 0, accumulator(values.dtype))
+    places_in = lax.slice_in_dim(places, 0, inner).reshape(inner // rows, rows)
+    values_in = lax.slice_in_dim(values, 0, inner).reshape(inner // rows, rows, *values.shape[1:])
+    total, _ = lax.scan(add, total, (places_in, values_in))
+    if inner == count:
+        return total
+    return _scatter_into(total, lax.slice_in_dim(places, inner, count), lax.slice_in_dim(values, inner, count))
+
+
 def _scatter(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
+    return _scatter_into(lax.full((size, *values.shape[1:]), 0, accumulator(values.dtype)), places, values)
+
+
+def _scatter_into(total: jax.Array, places: jax.Array, values: jax.Array) -> jax.Array:
     numbers = lax.ScatterDimensionNumbers(
         update_window_dims=tuple(range(1, values.ndim)),
         inserted_window_dims=(0,),
         scatter_dims_to_operand_dims=(0,),
     )
-    zeros = lax.full((size, *values.shape[1:]), 0, values.dtype)
     # Out of range is dropped, and negative is out of range.
-    return lax.scatter_add(zeros, lax.expand_dims(places, (1,)), values, numbers, mode="fill")
+    return lax.scatter_add(total, lax.expand_dims(places, (1,)), cast(values, total.dtype), numbers, mode="fill")
 
 
 def _in_order(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
     """Add rows of equal index by a segmented scan over the rows in order of index, each segment then written once."""
     order = jnp.argsort(places, stable=True)
-    places, values = places[order], values[order]
+    places, values = places[order], cast(values[order], accumulator(values.dtype))
     first = jnp.concatenate([jnp.ones((1,), bool), places[1:] != places[:-1]])
 
     def join(a: tuple[jax.Array, jax.Array], b: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
