@@ -104,21 +104,21 @@ def _show(console: Console, report: Report) -> None:
         console.print("[bold red]Nothing ran: no such operation has that dtype.[/bold red]")
         return
     console.print(_table(report.summaries()))
-    failures = report.failures
-    for outcome in failures[:_MOST_FAILURES]:
-        _show_failure(console, outcome)
-    if len(failures) > _MOST_FAILURES:
-        names = dict.fromkeys(outcome.operation for outcome in failures)
-        console.print(
-            f"... and {len(failures) - _MOST_FAILURES} more. Operations that are not right: {', '.join(names)}"
-        )
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in report.failures:
+        groups.setdefault(outcome.operation, []).append(outcome)
+    for number, group in enumerate(groups.values()):
+        if number == _MOST_FAILURES:
+            console.print(f"... and in {len(groups) - number} more operations: {', '.join(list(groups)[number:])}")
+            break
+        _show_failures(console, group)
     numbers = sum(outcome.elements for outcome in report.outcomes)
     facts = f"{len(report.operations)} operations, {len(report.outcomes):,} outcomes, {numbers:,} numbers"
     facts += f", {report.seconds:.0f} s"
     if report.passed:
         console.print(f"[green]Every bound is kept: {facts}.[/green]")
     else:
-        console.print(f"[bold red]{len(failures)} outcomes are not right: {facts}.[/bold red]")
+        console.print(f"[bold red]{len(report.failures)} outcomes are not right: {facts}.[/bold red]")
 
 
 def _table(summaries: Sequence[Summary]) -> Table:
@@ -129,7 +129,7 @@ def _table(summaries: Sequence[Summary]) -> Table:
     table.add_column("dtype", no_wrap=True)
     for heading in ("max", "median", "bound", "measured"):
         table.add_column(heading, justify="right")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     exact: dict[str, list[Summary]] = {}
     for summary in summaries:
         if not is_inexact_name(summary.dtype) and summary.status == "passed" and summary.max_ulp == 0:
@@ -137,7 +137,7 @@ def _table(summaries: Sequence[Summary]) -> Table:
     last = ""
     for summary in summaries:
         name = escape(summary.operation) if summary.operation != last else ""
-        alike = exact.get(summary.operation, ())
+        alike = exact.get(summary.operation, [])
         if summary in alike:
             if summary is not alike[0]:
                 continue
@@ -145,18 +145,25 @@ def _table(summaries: Sequence[Summary]) -> Table:
             table.add_row(name, dtypes, "0", "0", "0", "0", "[green]passed[/green]")
         else:
             style = _STYLES.get(summary.status, "bold red")
-            where = f" ({', '.join(summary.failing)})" if summary.failing else ""
+            where = f": {', '.join(summary.failing)}" if summary.failing else ""
             numbers = (summary.max_ulp, summary.median_ulp, summary.limit, summary.measured)
-            texts = [f"{number:.3g}" for number in numbers] if summary.status != "unsupported" else [""] * 4
+            ran = summary.status in ("passed", "failed", "error")
+            texts = [f"{number:.3g}" for number in numbers] if ran else [""] * 4
             table.add_row(name, summary.dtype, *texts, f"[{style}]{summary.status}{where}[/{style}]")
         last = summary.operation
     return table
 
 
-def _show_failure(console: Console, outcome: Outcome) -> None:
+def _show_failures(console: Console, group: Sequence[Outcome]) -> None:
+    """Show the first wrong result of an operation, and where there are others."""
+    outcome = group[0]
     head = f"{outcome.operation} {outcome.dtype} {outcome.mode}: {outcome.status}"
     console.print(f"[bold red]{escape(head)}[/bold red]")
     if outcome.failure is not None:
-        console.print(f"  {escape(outcome.failure.edge)}: {escape(outcome.failure.what)}", highlight=False)
+        text = f"  {outcome.failure.edge}: {outcome.failure.what}"
+        console.print(escape(text), highlight=False, soft_wrap=True)
         code = "\n".join(f"    {line}" for line in outcome.failure.code.splitlines())
         console.print(escape(code), highlight=False, soft_wrap=True)
+    if len(group) > 1:
+        others = ", ".join(f"{other.dtype} {other.mode} {other.status}" for other in group[1:])
+        console.print(f"  also {others}", style="dim", highlight=False)

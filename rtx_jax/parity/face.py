@@ -123,7 +123,7 @@ class NamespaceFace:
 
     def grad(self, loss: Callable[[Trees], object], /) -> Callable[[Trees], Trees]:
         """Return the compiled gradient of a number."""
-        return xp.jit(xp.grad(loss))
+        return xp.jit(xp.grad(loss))  # type: ignore[return-value]
 
     def weighted(self, leaf: object, weights: object, /) -> object:
         """Return the sum of products, a 0-d Array."""

@@ -30,7 +30,7 @@ def parse(text: str, /) -> tuple[str, Fault]:
         raise InvalidArgument(
             "parity", "fault", got=repr(text), wanted=f"NAME=FAULT, the fault one of {', '.join(FAULTS)}", arg="fault"
         )
-    return name, fault  # type: ignore[return-value]
+    return name, fault
 
 
 def strike(fault: Fault | None, /) -> None:
@@ -66,7 +66,7 @@ def spoil(leaves: list[Values], fault: Fault | None, /) -> list[Values]:
 def _negative(x: Values) -> Values:
     if x.dtype.kind in "iu":
         with np.errstate(over="ignore"):
-            return (x.dtype.type(0) - x).astype(x.dtype)
+            return np.asarray((x.dtype.type(0) - x).astype(x.dtype))
     if x.dtype.kind in "US":
         return x
     return np.asarray(-x)

@@ -46,7 +46,7 @@ def run_isolated(
         for done, task in enumerate(todo):
             if progress:
                 progress(done, len(todo), task.operation.name)
-            job = {
+            job: dict[str, object] = {
                 "suite": task.suite, "place": task.place, "device": device, "backend": pickled,
                 "cells": [[cell.dtype, cell.mode, cell.edges] for cell in task.cells],
                 "fault": faults.get(task.operation.name),
@@ -106,7 +106,7 @@ class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[dict[str, object]] = queue.Queue()
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed by stop)
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._mark = 0
 
     def send(self, job: dict[str, object]) -> bool:
@@ -152,7 +152,7 @@ class _Worker:
         self.stop()
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        folder = jax.config.jax_compilation_cache_dir
+        folder = jax.config.read("jax_compilation_cache_dir")
         if folder:
             environment["RTX_JAX_PARITY_CACHE"] = str(folder)
         self._answers = queue.Queue()

@@ -45,7 +45,7 @@ def _make(operand: Operand, dtype: np.dtype, edge: Edge, rng: np.random.Generato
     with np.errstate(all="ignore"):
         if kind in _PACKED and is_inexact(own):
             return _packed(kind, operand.shape, own)
-        values = _GENERATORS[kind](rng, operand.shape, own, argument)
+        values: Values = _GENERATORS[kind](rng, operand.shape, own, argument)
         is_steady = operand.dtype is not None or kind in _FIXED or operand.values.endswith("!")
         if edge in _EDITS and values.size and not is_steady:
             values = _EDITS[edge](values, own)
@@ -70,9 +70,9 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, a
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind in "iu":
         return rng.integers(0 if dtype.kind == "u" else -6, 10, shape)
-    values = rng.uniform(0.25, 2.5, shape) * rng.choice(np.array([-1.0, 1.0]), shape)
+    values: Values = rng.uniform(0.25, 2.5, shape) * rng.choice(np.array([-1.0, 1.0]), shape)
     if dtype.kind == "c":
-        return values + 1j * rng.uniform(0.25, 2.5, shape) * rng.choice(np.array([-1.0, 1.0]), shape)
+        values = values + 1j * rng.uniform(0.25, 2.5, shape) * rng.choice(np.array([-1.0, 1.0]), shape)
     return values
 
 
@@ -105,12 +105,14 @@ def _right(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, ar
 def _distinct(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, argument: str) -> Values:
     """Every number once, in steps that 8-bit types hold."""
     size = int(np.prod(shape))
-    values = rng.permutation(size).reshape(shape)
+    values: Values = rng.permutation(size).reshape(shape)
     if dtype.kind == "b":
-        return values % 2 == 0
-    if dtype.kind == "c":
-        return (values - size // 2) / 4 + 0.5j * rng.integers(-3, 4, shape)
-    return values if dtype.kind in "iu" else (values - size // 2 + 0.25) / 4
+        values = values % 2 == 0
+    elif dtype.kind == "c":
+        values = (values - size // 2) / 4 + 0.5j * rng.integers(-3, 4, shape)
+    elif dtype.kind not in "iu":
+        values = (values - size // 2 + 0.25) / 4
+    return values
 
 
 def _few(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, argument: str) -> Values:

@@ -24,7 +24,8 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .sub{color:#5b6875;margin:.2rem 0 1rem}.good{color:#1c7a44}.bad{color:#c8352f}
 .cards{display:flex;gap:1rem;flex-wrap:wrap}.card{border:1px solid #d9dfe5;border-radius:8px;padding:.6rem 1rem}
 .card b{display:block;font-size:1.3rem}table{border-collapse:collapse;font-size:13px}
-td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #edf0f3}td:first-child,th:first-child{text-align:left}
+td,th{padding:.15rem .6rem;text-align:right;border-bottom:1px solid #edf0f3}
+td:first-child,th:first-child{text-align:left}
 pre{background:#f5f7f9;border-radius:6px;padding:.6rem .8rem;overflow-x:auto;font-size:12.5px}
 details{margin:.4rem 0}summary{cursor:pointer}svg text{font:11px system-ui,sans-serif;fill:#1d2733}
 """
@@ -86,13 +87,11 @@ def _failures(failures: Sequence[Outcome]) -> str:
     rows = []
     for outcome in failures:
         found = outcome.failure
-        head = f"<b>{escape(outcome.operation)}</b> {outcome.dtype} {outcome.mode}: <span class='bad'>{outcome.status}</span>"
-        body = (
-            f", {escape(found.edge)}: {escape(found.what)}</summary><pre>{escape(found.code)}</pre>"
-            if found
-            else "</summary>"
-        )
-        rows.append(f"<details><summary>{head}{body}</details>")
+        head = f"<b>{escape(outcome.operation)}</b> {outcome.dtype} {outcome.mode}: "
+        head += f"<span class='bad'>{outcome.status}</span>"
+        text = f", {escape(found.edge)}: {escape(found.what)}" if found else ""
+        code = f"<pre>{escape(found.code)}</pre>" if found else ""
+        rows.append(f"<details><summary>{head}{text}</summary>{code}</details>")
     return f"<h2>What is not right</h2>{''.join(rows)}"
 
 

@@ -209,7 +209,7 @@ def _summary(group: list[Outcome]) -> Summary:
     values = [o for o in group if o.mode != "grad"] or group
     worst = min((o.status for o in group), key=_WORST.index)
     largest = max((o.max_ulp for o in values), default=0.0)
-    counts = tuple(int(n) for n in np.sum([o.counts for o in values if o.counts] or [[0] * (len(BINS) + 1)], axis=0))
+    counts = tuple(int(n) for n in np.sum([o.counts for o in values if o.counts] or [(0,) * (len(BINS) + 1)], axis=0))
     return Summary(
         group[0].operation,
         group[0].dtype,

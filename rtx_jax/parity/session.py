@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from ..backend import Backend, CpuBackend, CudaBackend, MetalBackend, RocmBackend, TpuBackend
+from ..backend import Backend, CpuBackend, CudaBackend, JaxBackend, MetalBackend, RocmBackend, TpuBackend
 from ..backend.core import Tensor
 from ..core.devices import DeviceLike, device_name, resolve
 from ..errors import InvalidArgument
@@ -26,9 +26,9 @@ __all__ = ["Progress", "Task", "run", "suites", "tasks"]
 Progress = Callable[[int, int, str], None]
 """Called with the number of operations done, their number, and the name of the next."""
 
-_BACKENDS: dict[str, type[Backend[Tensor]]] = {
+_BACKENDS: dict[str, type[JaxBackend]] = {
     "cpu": CpuBackend, "cuda": CudaBackend, "rocm": RocmBackend, "tpu": TpuBackend, "metal": MetalBackend
-}  # type: ignore[assignment]  # fmt: skip
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def suites(device: DeviceLike | None, backend: Backend[Tensor] | None) -> list[t
     if backend is not None:
         return [(BackendFace(backend, device), backend_operations(backend))]
     namespace = NamespaceFace(device)
-    own: Backend[Tensor] = _BACKENDS[namespace.platform]()
+    own: Backend[Tensor] = _BACKENDS[namespace.platform]()  # type: ignore[assignment]
     placed = BackendFace(own, resolve(device, "parity"))
     return [(namespace, namespace_operations()), (placed, backend_operations(own))]
 
@@ -162,7 +162,7 @@ def run(
     if isolate:
         from .isolate import run_isolated
 
-        placed = None if device is None else device_name(resolve(device, "parity"))  # type: ignore[arg-type]
+        placed = None if device is None else device_name(resolve(device, "parity"))
         outcomes = tuple(run_isolated(todo, placed, backend, faults, timeout_s, progress))
     else:
         outcomes = tuple(_run_here(found, todo, faults, progress))

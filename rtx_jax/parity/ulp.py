@@ -26,7 +26,7 @@ __all__ = [
     "ulp_error",
 ]
 
-Values: TypeAlias = NDArray[np.generic]
+Values: TypeAlias = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def flushed(x: Values, /) -> Values:
         if real is x.real and imag is x.imag:
             return x
         out: Values = np.empty_like(x)
-        out.real, out.imag = real, imag  # type: ignore[misc]
+        out.real, out.imag = real, imag
         return out
     if not is_floating(x.dtype):
         return x
@@ -142,8 +142,8 @@ def ulp_error(
     Returns
     -------
     np.ndarray
-        float64, shape of `got`. Integers and booleans count in ones, words are right or wrong. Infinity where one side is NaN or infinite and the
-        other is not. A complex number counts by its larger component's unit.
+        float64, shape of `got`. Integers and booleans count in ones, words are right or wrong. Infinity where one side
+        is NaN or infinite and the other is not. A complex number counts by its larger component's unit.
     """
     if not is_inexact(got.dtype):
         same = got == exact

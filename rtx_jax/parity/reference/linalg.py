@@ -112,9 +112,9 @@ def einsum(*operands: Values, subscripts: str) -> Values:
 
 def vector_norm(x: Values, /, *, axis: int | None, keepdims: bool, ord: float) -> Values:
     """Norm of the numbers of each lane."""
-    return np.asarray(np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
+    return np.asarray(np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))  # type: ignore[arg-type]
 
 
 def matrix_norm(x: Values, /, *, keepdims: bool, ord: float | str) -> Values:
     """Norm of each matrix."""
-    return np.asarray(np.linalg.matrix_norm(x, keepdims=keepdims, ord=ord))  # type: ignore[call-overload]
+    return np.asarray(np.linalg.matrix_norm(x, keepdims=keepdims, ord=ord))  # type: ignore[arg-type]

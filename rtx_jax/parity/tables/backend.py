@@ -216,7 +216,8 @@ class _Table:
         """Return one operation; `call` and `expected` are the methods of that name."""
         return Operation(
             f"backend.{name}", tuple(cases), dtypes, call or _Method(self._backend, name),
-            expected or _Method(self._reference, name), scale, modes, elementwise, native, signed_zeros, None, typed, floor,
+            expected or _Method(self._reference, name), scale, modes, elementwise, native, signed_zeros, None, typed,
+            floor,
         )  # fmt: skip
 
     def made(self, name: str, backend: Backend[Tensor], argument: object = None) -> Callable[..., object]:
@@ -263,7 +264,6 @@ def backend_operations(backend: Backend[Tensor], /) -> tuple[Operation, ...]:
         Operand((3,), "positive!"),
         Operand((3,), "normal!"),
     )
-    no_grad = {"modes": NO_GRAD}
     channels = (
         case("normal", Operand((2, 4, 3)), Operand((4,), "positive!"), Operand((4,), "normal!"), num_groups=2),
         case("normal", Operand((2, 4, 3)), num_groups=4),
@@ -299,11 +299,11 @@ def backend_operations(backend: Backend[Tensor], /) -> tuple[Operation, ...]:
               FLOATS, elementwise=True),
         t.row("clamp", (*_pointwise(min=-1.0, max=2.0), *_pointwise(min=1.0, max=-1.0)[:1]), _NUMBERS,
               elementwise=True),
-        t.row("gt_scalar", _pointwise(v=0.5), _NUMBERS, elementwise=True, **no_grad),
+        t.row("gt_scalar", _pointwise(v=0.5), _NUMBERS, elementwise=True, modes=NO_GRAD),
         t.row("cast", tuple(case("normal", Operand((8, 16), "points"), to=to) for to in
                             ("float16", "bfloat16", "float32", "int32", "uint8", "bool"))
               + tuple(Case(c.edge, c.operands, {"to": "float32"}) for c in _pointwise()[2:]), _MOVED, native=True,
-              typed=True, call=_cast(backend), expected=_cast(reference), **no_grad),
+              typed=True, call=_cast(backend), expected=_cast(reference), modes=NO_GRAD),
         *(t.row(n, _pointwise(), FLOATS, elementwise=True)
           for n in ("relu", "sigmoid", "tanh", "silu", "mish", "selu", "hard_sigmoid")),
         # Far to the left the rounding of x**2 is magnified.
@@ -332,7 +332,8 @@ def backend_operations(backend: Backend[Tensor], /) -> tuple[Operation, ...]:
             case("normal", (2, 3, 4), (2, 4, 5)), case("empty", (0, 3, 2), (0, 2, 2)),
             case("size 1", (1, 1, 1), (1, 1, 1)), *edges(_NAN, (2, 2, 3), (2, 3, 2))), _NUMBERS, scale="absolute"),
         t.row("linear", (
-            case("normal", (3, 4), (5, 4), (5,)), case("normal", (2, 3, 4), (2, 4)), case("empty", (0, 4), (2, 4), (2,)),
+            case("normal", (3, 4), (5, 4), (5,)), case("normal", (2, 3, 4), (2, 4)),
+            case("empty", (0, 4), (2, 4), (2,)),
             case("size 1", (1,), (1, 1), (1,)), *edges(_NAN, (2, 3), (2, 3), (2,))), scale="absolute"),
         t.row("sum", (*_whole(), *shapes((0, 3))), (*_NUMBERS, *SMALL_FLOATS), scale="absolute"),
         t.row("sum_dim", (*_rows(), *shapes((3, 0), dim=1)), _NUMBERS, scale="absolute"),
@@ -355,7 +356,8 @@ def backend_operations(backend: Backend[Tensor], /) -> tuple[Operation, ...]:
                             *edges(_VALUES, (2, 3), dim1=0, dim2=1)), _MOVED, signed_zeros=True),
         t.row("index_select", (
             case("normal", (3, 4), indices), case("normal", (3,), indices),
-            case("empty", (3, 2), Operand((0,), "index:3", _INDEX)), case("size 1", (1, 1), Operand((1,), "index:1", _INDEX)),
+            case("empty", (3, 2), Operand((0,), "index:3", _INDEX)),
+            case("size 1", (1, 1), Operand((1,), "index:1", _INDEX)),
             *edges(_VALUES, (3, 4), indices)), _MOVED),
         t.row("index_add", (
             case("normal", (5, 4), indices, num_rows=4), case("normal", (5,), indices, num_rows=3, deterministic=True),
@@ -369,18 +371,19 @@ def backend_operations(backend: Backend[Tensor], /) -> tuple[Operation, ...]:
             case("0-d", Operand((), "index:3", _INDEX), (3, 2)),
             *edges(_VALUES, Operand((2, 3), "index:3", _INDEX), (3, 4)))),
         t.row("layer_norm", _normalized(eps=1e-5), scale="largest"),
-        t.row("rms_norm", tuple(Case(c.edge, c.operands[:2], c.params) for c in _normalized(eps=1e-6)), scale="largest"),
+        t.row("rms_norm", tuple(Case(c.edge, c.operands[:2], c.params) for c in _normalized(eps=1e-6)),
+              scale="largest"),
         t.row("group_norm", channels, scale="largest"),
         t.row("instance_norm", instances, scale="largest"),
         t.row("batch_norm", (case("normal", (4, 3), *batch), case("normal", (2, 3, 4), *batch),
                              *edges(_NAN, (4, 3), *batch)), scale="largest",
               call=_batch_norm(backend, False), expected=_batch_norm(reference, False)),
         t.row("batch_norm_training", (case("normal", (4, 3), *batch), case("normal", (2, 3, 4), *batch)),
-              scale="largest", call=_batch_norm(backend, True), expected=_batch_norm(reference, True), **no_grad),
+              scale="largest", call=_batch_norm(backend, True), expected=_batch_norm(reference, True), modes=NO_GRAD),
         # No gradient goes through the running statistics, which differences of the reference would see.
         t.row("batch_norm_training", (case("normal", (4, 3), *batch), case("normal", (2, 3, 4), *batch)),
-              modes=("grad",), call=lambda *x: _batch_norm(backend, True)(*x)[0],  # type: ignore[arg-type, index]
-              expected=lambda *x: _batch_norm(reference, True)(*x)[0]),  # type: ignore[arg-type, index]
+              modes=("grad",), call=lambda *x: _batch_norm(backend, True)(*x)[0],  # type: ignore[index]
+              expected=lambda *x: _batch_norm(reference, True)(*x)[0]),  # type: ignore[index]
         t.row("flash_attention", _attention(), scale="largest"),
         t.row("rope", _rotations(), scale="largest"),
         *(t.row(f"conv{n}d", _convolutions(n, transposed=False), scale="absolute") for n in (1, 2, 3)),

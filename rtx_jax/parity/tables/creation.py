@@ -8,7 +8,7 @@ import numpy as np
 
 import rtx_jax as xp
 
-from ..case import TESTED, Operand, Operation
+from ..case import TESTED, Edge, Mode, Operand, Operation
 from ..operands import dtype_named
 from ..reference import conversion
 from ..ulp import Values
@@ -17,7 +17,7 @@ from .build import ALL, COMPLEX, EAGER, FLOATS, INTEGERS, NO_GRAD, REAL, SMALL_F
 __all__ = ["operations"]
 
 _EVERY = (*ALL, *SMALL_FLOATS)
-_COMPILED = ("eager", "jit")
+_COMPILED: tuple[Mode, ...] = ("eager", "jit")
 _SHAPES = ((3, 4), (0, 3), (), (1, 1))
 
 
@@ -61,11 +61,12 @@ def operations() -> tuple[Operation, ...]:
     )
     made = tuple(case("empty" if 0 in s else "0-d" if s == () else "normal", shape=s, dtype=TESTED) for s in _SHAPES)
     targets = ("bool", "int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
-    conversions = tuple(case("normal", Operand((8, 16), "points"), to=to) for to in targets) + tuple(
-        case(edge, Operand(shape), to="float32")
-        for edge, shape in (("empty", (0, 3)), ("0-d", ()), ("size 1", (1, 1)), ("nan", (2, 3)), ("inf", (2, 3)),
-                            ("extreme", (2, 3)))
+    odd: tuple[tuple[Edge, tuple[int, ...]], ...] = (
+        ("empty", (0, 3)), ("0-d", ()), ("size 1", (1, 1)), ("nan", (2, 3)), ("inf", (2, 3)), ("extreme", (2, 3)),
     )  # fmt: skip
+    conversions = tuple(case("normal", Operand((8, 16), "points"), to=to) for to in targets) + tuple(
+        case(edge, Operand(shape), to="float32") for edge, shape in odd
+    )
     ranges = (
         case("normal", start=2, stop=9, step=3, dtype=TESTED),
         case("normal", start=9, stop=2, step=-2, dtype=TESTED),

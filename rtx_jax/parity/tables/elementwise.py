@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..case import Case, Mode, Operand, Operation
+from ..case import MODES, Case, Mode, Operand, Operation
 from ..reference import elementwise as _right
 from .build import (
     ALL,
@@ -51,7 +51,7 @@ def _one(
     dtypes: tuple[str, ...],
     *,
     values: str = "normal",
-    modes: tuple[Mode, ...] | None = None,
+    modes: tuple[Mode, ...] = MODES,
     signed_zeros: bool = True,
     native: bool = False,
 ) -> Operation:
@@ -63,7 +63,7 @@ def _one(
         elementwise=True,
         signed_zeros=signed_zeros,
         native=native,
-        **({} if modes is None else {"modes": modes}),
+        modes=modes,
     )
 
 
@@ -72,7 +72,7 @@ def _two(
     dtypes: tuple[str, ...],
     *,
     values: tuple[str, str] = ("normal", "normal"),
-    modes: tuple[Mode, ...] | None = None,
+    modes: tuple[Mode, ...] = MODES,
     signed_zeros: bool = True,
     native: bool = False,
     cases: tuple[Case, ...] | None = None,
@@ -85,7 +85,7 @@ def _two(
         elementwise=True,
         signed_zeros=signed_zeros,
         native=native,
-        **({} if modes is None else {"modes": modes}),
+        modes=modes,
     )
 
 

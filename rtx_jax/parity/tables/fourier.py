@@ -6,8 +6,8 @@ import numpy as np
 
 import rtx_jax as xp
 
-from ..case import TESTED, Case, Edge, Operand, Operation
-from .build import COMPLEX, MODES, NO_GRAD, NUMERIC, case, edges, namespace, shapes
+from ..case import MODES, TESTED, Case, Edge, Operand, Operation
+from .build import COMPLEX, NO_GRAD, NUMERIC, case, edges, namespace, shapes
 
 __all__ = ["operations"]
 
@@ -37,10 +37,8 @@ def _many() -> tuple[Case, ...]:
 def operations() -> tuple[Operation, ...]:
     """Return the operations of the extension."""
     orders = (*shapes((4,), (3, 5), (0, 3), (1, 1), axes=None), *edges((*_NAN, "extreme"), Operand((2, 3)), axes=(1,)))
-    frequencies = tuple(
-        case(edge, n=n, d=d, dtype=TESTED)
-        for edge, n, d in (("normal", 8, 1.0), ("normal", 5, 0.5), ("size 1", 1, 2.0))
-    )
+    lengths: tuple[tuple[Edge, int, float], ...] = (("normal", 8, 1.0), ("normal", 5, 0.5), ("size 1", 1, 2.0))
+    frequencies = tuple(case(edge, n=n, d=d, dtype=TESTED) for edge, n, d in lengths)
     return (
         *(namespace(f"fft.{name}", _one(), COMPLEX, scale="largest", modes=NO_GRAD) for name in ("fft", "ifft")),
         *(namespace(f"fft.{name}", _many(), COMPLEX, scale="largest", modes=NO_GRAD) for name in ("fftn", "ifftn")),

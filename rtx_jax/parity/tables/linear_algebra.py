@@ -6,9 +6,9 @@ import numpy as np
 
 import rtx_jax as xp
 
-from ..case import Case, Edge, Operand, Operation
+from ..case import MODES, Case, Edge, Operand, Operation
 from ..reference import linalg as _right
-from .build import ALL, COMPLEX, FLOATS, MODES, NO_GRAD, NUMERIC, SMALL_FLOATS, case, edges, namespace, shapes
+from .build import ALL, COMPLEX, FLOATS, NO_GRAD, NUMERIC, SMALL_FLOATS, case, edges, namespace, shapes
 
 __all__ = ["operations"]
 
@@ -147,7 +147,8 @@ def operations() -> tuple[Operation, ...]:
             expected=lambda x: np.linalg.eig(x.astype(np.complex128)),
         ),
         namespace(
-            "linalg.eigvals", _square("turning"), _LAPACK, scale="largest", modes=NO_GRAD, canonical=_right.eigen_sorted,
+            "linalg.eigvals", _square("turning"), _LAPACK, scale="largest", modes=NO_GRAD,
+            canonical=_right.eigen_sorted,
             expected=lambda x: np.linalg.eigvals(x.astype(np.complex128)),
         ),
         namespace(

@@ -8,8 +8,8 @@ import numpy as np
 
 import rtx_jax as xp
 
-from ..case import Case, Mode, Operand, Operation
-from .build import EAGER, MODES, case, edges, namespace, shapes
+from ..case import MODES, Case, Mode, Operand, Operation
+from .build import EAGER, case, edges, namespace, shapes
 
 __all__ = ["operations"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import rtx_jax as xp
 
-from ..case import Case, Mode, Operand, Operation
+from ..case import Case, Edge, Mode, Operand, Operation
 from ..reference import searching as _right
 from ..ulp import Values
 from .build import (
@@ -25,7 +25,7 @@ from .build import (
 
 __all__ = ["operations"]
 
-_VALUES = ("nan", "inf", "extreme")
+_VALUES: tuple[Edge, ...] = ("nan", "inf", "extreme")
 
 
 def _along(values: str, *, empty: bool = True, edged: tuple[int, ...] = (3, 4)) -> tuple[Case, ...]:
@@ -120,7 +120,9 @@ def operations() -> tuple[Operation, ...]:
     return (
         *(namespace(name, _along("distinct", empty=False), REAL, modes=truth) for name in ("argmax", "argmin")),
         namespace("count_nonzero", _along("few"), ALL, expected=_right.count_nonzero, modes=truth),
-        namespace("nonzero", (*shapes((3, 4), (0, 3), (1, 1), values="few"), *edges(_VALUES, (2, 3))), ALL, modes=EAGER),
+        namespace(
+            "nonzero", (*shapes((3, 4), (0, 3), (1, 1), values="few"), *edges(_VALUES, (2, 3))), ALL, modes=EAGER
+        ),
         namespace("searchsorted", sought, REAL, modes=truth),
         namespace("where", where, ALL, signed_zeros=True),
         namespace("argsort", _sorting(), REAL, expected=_right.argsort, modes=truth),
@@ -202,7 +204,7 @@ def _written_cases() -> tuple[Case, ...]:
 
 def _write(x: Values, y: Values, *, key: str) -> Values:
     out = x.copy()
-    out[_key(key, ())] = y  # type: ignore[index]
+    out[_key(key, ())] = y  # type: ignore[call-overload]
     return out
 
 
