@@ -331,11 +331,13 @@ __all__ = [
     "ones",
     "ones_like",
     "pad",
+    "parity",
     "permute_dims",
     "pi",
     "positive",
     "pow",
     "prod",
+    "quant",
     "random",
     "real",
     "reciprocal",
@@ -397,9 +399,9 @@ __all__ = [
 __array_api_version__ = "2025.12"
 
 if _TYPE_CHECKING:
-    from . import backend, nn
+    from . import backend, nn, parity, quant
 else:
-    _LATER = frozenset(("backend", "nn"))
+    _LATER = frozenset(("backend", "nn", "parity", "quant"))
 
     def __getattr__(
         name: str, /
@@ -455,6 +457,8 @@ EXTRAS = {
     "load": "arrays from .npy, .npz and .safetensors, with bfloat16 and sharding",
     "nn": "the operations of neural networks beyond the standard",
     "pad": "needed by convolutions and signal code; the standard has none",
+    "parity": "how far a device's results are from the reference, in ULP",
+    "quant": "quantized tensors and their products",
     "random": "generators with NumPy's method names, reproducible on every device",
     "save": "arrays to .npy, .npz and .safetensors, with bfloat16 and sharding",
     "scan": "a loop over rows in one compiled call",
