@@ -107,7 +107,10 @@ def test_gated_halves():
     x = np.array([[1.0, 2.0, 0.0, -INF]])
     assert R["glu"](x).tolist() == [[0.5, 0.0]]
     assert R["swiglu"](np.array([[0.0, -INF, 5.0, 2.0]])).tolist() == [[0.0, -0.0]]
-    assert R["silu_mul"](np.array([0.0, -INF]), np.array([3.0, 4.0])).tolist() == [0.0, -0.0]
+    half = np.log(3.0)  # the sigmoid of log 3 is 3/4
+    assert R["silu_mul"](np.array([0.0, -INF, half]), np.array([3.0, 4.0, 5.0])).tolist() == [0.0, -0.0, half * 3.75]
+    assert R["swiglu"](np.array([half, 5.0])).tolist() == [half * 3.75]
+    assert R["glu"](np.array([5.0, half])).tolist() == [3.75]
     assert R["glu"](np.zeros((4, 3)), dim=0).shape == (2, 3)
     with pytest.raises(ShapeMismatch):
         R["glu"](np.zeros((2, 3)))

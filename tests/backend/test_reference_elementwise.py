@@ -153,6 +153,10 @@ def test_gt_scalar():
     assert R["gt_scalar"](integers, v=-0.5).tolist() == [0, 1, 1]
     assert R["gt_scalar"](integers, v=1e9).tolist() == [0, 0, 0]
     assert R["gt_scalar"](integers, v=-INF).tolist() == [1, 1, 1]
+    assert R["gt_scalar"](integers, v=-129.0).tolist() == [1, 1, 1]
+    ends = np.array([-128, -127, 126, 127], np.int8)
+    for v, want in ((-128.0, [0, 1, 1, 1]), (-127.5, [0, 1, 1, 1]), (126.0, [0, 0, 0, 1]), (127.0, [0, 0, 0, 0])):
+        assert R["gt_scalar"](ends, v=v).tolist() == want
     assert R["gt_scalar"](np.array([2**53 + 1], np.int64), v=float(2**53)).tolist() == [1]
 
 

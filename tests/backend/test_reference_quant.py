@@ -98,6 +98,9 @@ def test_calibrations():
     x = np.array([-1.0, 0.0, 0.0, 3.0])
     assert float(encode(x, calibration="absmax", symmetric=False)[1][0]) == pytest.approx(6 / 255, rel=1e-6)
     assert float(encode(x, calibration="minmax", symmetric=False)[1][0]) == pytest.approx(4 / 255, rel=1e-6)
+    codes, scale, zero, _ = encode(-x, calibration="minmax", symmetric=False)
+    assert float(scale[0]) == pytest.approx(4 / 255, rel=1e-6)
+    assert (zero.tolist(), codes.tolist()) == ([63], [127, 63, 63, -128])
     assert float(encode(x, calibration="absmean")[1][0]) == pytest.approx(1 / 127, rel=1e-6)
     # One outlier: a smaller range costs it less than it saves the others.
     x = np.concatenate([np.linspace(-1, 1, 200), [1.4]])

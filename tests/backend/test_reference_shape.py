@@ -43,6 +43,7 @@ def test_reshape():
 def test_axes_in_another_order():
     assert R["permute"](X, dims=(2, 0, 1))[3, 1, 2] == X[1, 2, 3]
     assert R["transpose"](X)[1, 3, 2] == X[1, 2, 3]
+    assert R["transpose"](X[0]).tolist() == X[0].T.tolist()
     assert R["swap_dims"](X, dim1=0, dim2=2)[3, 2, 1] == X[1, 2, 3]
     assert np.array_equal(R["swap_dims"](X, dim1=1, dim2=1), X)
     for call in (

@@ -195,11 +195,18 @@ def test_adaptive_pools():
         ("linear", {"size": 1, "align_corners": True}, [1]),
         ("linear", {"scale_factor": 1.5}, [1, 1.5, 2]),
         ("area", {"size": 1}, [1.5]),
+        ("area", {"size": 2}, [1, 2]),
     ],
 )
 def test_interpolation_by_hand(mode, params, want):
     got = R["interpolate"](np.array([[[1.0, 2.0]]]), mode=mode, **params)
     np.testing.assert_allclose(got, [[want]], rtol=1e-15)
+
+
+def test_areas_overlap_where_sizes_do_not_divide():
+    x = np.array([[[1.0, 2.0, 4.0, 8.0, 16.0]]])
+    # Elements 0..1, 1..3 and 3..4.
+    np.testing.assert_allclose(R["interpolate"](x, size=3, mode="area"), [[[1.5, 14 / 3, 12]]], rtol=1e-15)
 
 
 def test_scale_factor_or_size_sets_the_step():
@@ -245,7 +252,13 @@ def test_unfold_and_fold():
     assert columns.tolist() == [[[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]]
     counts = np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]])
     assert R["fold"](columns, output_size=3, kernel_size=2)[0, 0].tolist() == (x[0, 0] * counts).tolist()
-    assert R["unfold"](x[0], kernel_size=(1, 3), padding=(0, 1), stride=(2, 1)).shape == (3, 6)
+    assert R["unfold"](x[0], kernel_size=(1, 3), padding=(0, 1), stride=(2, 1)).tolist() == [
+        [0, 0, 1, 0, 6, 7],
+        [0, 1, 2, 6, 7, 8],
+        [1, 2, 0, 7, 8, 0],
+    ]
+    two = np.concatenate([columns[0], columns[0] * 2])
+    assert R["fold"](two, output_size=3, kernel_size=2)[1].tolist() == (2 * x[0, 0] * counts).tolist()
     with pytest.raises(ShapeMismatch):
         R["fold"](np.ones((1, 4, 5)), output_size=3, kernel_size=2)
     with pytest.raises(InvalidArgument):
