@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import ClassVar, Self, TypeAlias
 
@@ -11,7 +12,7 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from .. import _config
-from .._compat import X64_UNSET, ArrayImpl, current_trace, restore_x64, swap_x64, x64
+from .._compat import X64_UNSET, ArrayImpl, current_trace, restore_x64, swap_x64, trace_is_clean, x64
 from ..core import devices as core_devices
 from ..core import random as core_random
 from ..core.dtypes import INTEGRAL, KIND, WIDE, has_wide_floats
@@ -24,7 +25,6 @@ from .base import Backend
 from .core import Params
 from .device import Device
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
-from .methods.index import Indices
 from .operations import OPERATIONS
 
 __all__ = ["CpuBackend", "CudaBackend", "JaxBackend", "MetalBackend", "RocmBackend", "TpuBackend"]
@@ -93,17 +93,23 @@ class JaxBackend(Backend[jax.Array]):
         self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params = ()
     ) -> jax.Array:
         op = _OPS[operation]
-        if operation in _PREPARED or tracing.active:
+        if operation in _PREPARED:
             operands, params = self._prepare(operation, operands, params)
         static: Hashable = params[0] if len(params) == 1 else params
         compiled, wide = op.cache.get(static) or op.build(static)
         for x in operands:
-            if type(x) is not ArrayImpl:
+            if type(x) is ArrayImpl:
+                if x.dtype in WIDE:
+                    wide = True
+            elif x is not None:
                 operands = tuple([self._operand(operation, x) for x in operands])
                 wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
                 break
-            if x.dtype in WIDE:
-                wide = True
+        if operands and operands[-1] is None:  # each costs a little in the compiled call
+            count = len(operands) - 1
+            while operands[count - 1] is None:
+                count -= 1
+            operands = operands[:count]
         try:
             if wide:
                 previous = X64_UNSET
@@ -130,29 +136,32 @@ class JaxBackend(Backend[jax.Array]):
         self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
     ) -> tuple[tuple[jax.Array | np.ndarray | None, ...], Params]:
         """Turn parameters that are operands of the compiled call into operands, and say where results are made."""
-        if operation == "full":
-            shape, value, dtype, placement = params
-            host = np.asarray(value, dtype)  # type: ignore[call-overload]
-            return (self._put(host, placement),), (shape, dtype)
-        if operation in _PLACED:
-            shape, dtype, placement = params
-            key = operands[0]
-            return (key if placement is None else self._put(key, placement),), (shape, dtype)
         if operation == "gt_scalar" or operation == "clamp":
             x: jax.Array = operands[0]  # type: ignore[assignment]
+            if isinstance(x, Handle):
+                x = self._operand(operation, x)  # type: ignore[assignment]
+            dtype = x.dtype
             values: Sequence[float] = params  # type: ignore[assignment]
-            if x.dtype in INTEGRAL:
+            if dtype in INTEGRAL:
                 if operation == "gt_scalar":
-                    bound = integer_bound(x.dtype, values[0])
+                    bound = integer_bound(dtype, values[0])
                     if isinstance(bound, bool):
                         return self._prepare_constant(x, bound)
                     values = (bound,)
                 else:
-                    values = integer_limits(x.dtype, *values)
-            return (x, *(self._scalar(v, x.dtype) for v in values)), ()
+                    values = integer_limits(dtype, *values)
+            return (x, *[scalar_operand(v, dtype)[0] for v in values]), ()
         if operation in _INDEXED:
             return self._prepare_indices(operation, operands, params)
-        return operands, params
+        if operation == "full":
+            shape, value, target, placement = params
+            host = np.asarray(value, target)  # type: ignore[call-overload]
+            return (self._put(host, placement),), (shape, target)
+        if operation in _PLACED:
+            shape, target, placement = params
+            key = operands[0]
+            return (key if placement is None else self._put(key, placement),), (shape, target)
+        raise AssertionError(operation)
 
     def _prepare_constant(self, x: jax.Array, greater: bool) -> tuple[tuple[jax.Array, jax.Array], Params]:
         # The comparison with the least or the greatest value of an integer dtype that gives the answer.
@@ -172,32 +181,35 @@ class JaxBackend(Backend[jax.Array]):
         self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
     ) -> tuple[tuple[jax.Array | np.ndarray | None, ...], Params]:
         """Give indices of the host the width that they need; those that were checked are not checked again."""
+        first, second = operands
         place = _INDEXED[operation]
-        indices = operands[place]
-        if isinstance(indices, Handle):
-            indices = self._operand(operation, indices)
-        checked = isinstance(indices, np.ndarray) or (
-            isinstance(indices, jax.Array) and self._index_values(indices) is not None
-        )
+        indices = second if place else first
         if isinstance(indices, np.ndarray):
-            rows = params[0] if operation == "index_add" else operands[1 - place].shape[0]  # type: ignore[union-attr]
-            if rows < 2**31 and (params[-1] == "error" or not indices.size):  # type: ignore[operator]
-                indices = indices.astype(np.int32)
+            checked = True
+            rows: int = params[0] if operation == "index_add" else operands[1 - place].shape[0]  # type: ignore
+            indices = _narrow(indices, rows, params[-1] == "error")
+        else:
+            checked = self._is_readable(indices)  # type: ignore[arg-type]
         if checked and params[-1] == "error":
             params = (*params[:-1], "promise")
-        return tuple(indices if i == place else x for i, x in enumerate(operands)), params
+        return ((first, indices) if place else (indices, second)), params
 
-    def _index_values(self, indices: Indices | jax.Array) -> Indices | None:
-        if isinstance(indices, Handle):
+    @staticmethod
+    def _is_readable(indices: jax.Array) -> bool:
+        """Tell whether the values of a tensor of indices are read to check them."""
+        if type(indices) is not ArrayImpl:
+            if tracing.active or not isinstance(indices, Handle):
+                return False
             indices = data_of(indices)
-        if isinstance(indices, jax.Array):
-            if isinstance(indices, Tracer):
-                return None
-            wanted = _config.check_bounds()
-            if wanted is False or (wanted is None and next(iter(indices.devices())).platform != "cpu"):
-                return None
-            return np.asarray(indices)
-        return indices
+        wanted = _config.check_bounds()
+        if wanted is None:
+            return _only_cpu() or core_devices.platform_of(indices.sharding) == "cpu"
+        return wanted
+
+    def _index_values(self, indices: jax.Array) -> np.ndarray | None:
+        if not self._is_readable(indices):
+            return None
+        return np.asarray(data_of(indices) if isinstance(indices, Handle) else indices)
 
     # -- devices
 
@@ -367,6 +379,34 @@ class JaxBackend(Backend[jax.Array]):
                 reason="another generator",
             )
         return jax.random.key_data(typed)  # type: ignore[return-value]
+
+
+@functools.cache
+def _only_cpu() -> bool:
+    """Tell whether every array of this process lives on the CPU: it is the default only where nothing else is."""
+    listed = jax.config.jax_platforms  # type: ignore[attr-defined]
+    return jax.default_backend() == "cpu" and (not listed or listed.strip().lower() == "cpu")
+
+
+def _narrow(indices: np.ndarray, rows: int, checked: bool) -> np.ndarray | jax.Array:
+    """Return indices of the host in the width that they need; short lists that are kept stay on the device too."""
+    kept = not indices.flags.writeable
+    if kept:
+        found = _placed.get(id(indices))
+        if found is not None and found[0] is indices and trace_is_clean():
+            return found[1]
+    narrow = indices.astype(np.int32) if rows < 2**31 and (checked or not indices.size) else indices
+    if not kept or not trace_is_clean() or jax.config.jax_default_device is not None:  # type: ignore[attr-defined]
+        return narrow
+    placed = place_host(narrow.copy())
+    if len(_placed) >= _MAX_PLACED:
+        _placed.clear()
+    _placed[id(indices)] = indices, placed
+    return placed
+
+
+_MAX_PLACED = 1024
+_placed: dict[int, tuple[np.ndarray, jax.Array]] = {}
 
 
 def _unknown(operation: str) -> ConcretizationError:

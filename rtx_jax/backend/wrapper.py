@@ -10,7 +10,6 @@ import numpy as np
 from .base import Backend
 from .core import Params, T
 from .device import Device
-from .methods.index import Indices
 
 __all__ = ["Wrapper"]
 
@@ -86,5 +85,5 @@ class Wrapper(Backend[T]):
     def _key_data(self, operation: str, key: object) -> np.ndarray:
         return self._inner._key_data(operation, key)
 
-    def _index_values(self, indices: Indices | T) -> Indices | None:
+    def _index_values(self, indices: T) -> np.ndarray | None:
         return self._inner._index_values(indices)

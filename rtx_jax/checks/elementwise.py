@@ -59,6 +59,10 @@ DRAWN: frozenset[np.dtype] = frozenset(
 """The dtypes of random draws."""
 
 _WIDER: dict[int, np.dtype] = {1: np.dtype(np.int16), 2: np.dtype(np.int32), 4: np.dtype(np.int64)}
+_MAX_FITTING = 4096
+_fitting: dict[
+    tuple[tuple[int, ...], tuple[int, ...], np.dtype, np.dtype], tuple[tuple[int, ...], np.dtype]
+] = {}  # operands that were found to go together
 _pairs: dict[tuple[np.dtype, np.dtype], np.dtype] = {}
 
 
@@ -173,8 +177,15 @@ def binary(
     BroadcastError, DTypeMismatch, UnsupportedDType
         See `broadcast` and `common_dtype`.
     """
-    dtype = common_dtype(operation, lhs_dtype, rhs_dtype)
-    return broadcast(operation, lhs_shape, rhs_shape), dtype
+    key = lhs_shape, rhs_shape, lhs_dtype, rhs_dtype
+    found = _fitting.get(key)
+    if found is None:
+        dtype = common_dtype(operation, lhs_dtype, rhs_dtype)
+        found = broadcast(operation, lhs_shape, rhs_shape), dtype
+        if len(_fitting) >= _MAX_FITTING:
+            _fitting.clear()
+        _fitting[key] = found
+    return found
 
 
 def scalar(operation: str, argument: str, value: object, *, finite: bool = False) -> float:
@@ -217,6 +228,8 @@ def limits(operation: str, low: object, high: object) -> tuple[float, float]:
     InvalidArgument
         One is NaN, or no number of the host.
     """
+    if type(low) is float and type(high) is float and low == low and high == high:
+        return low, high
     found = scalar(operation, "min", low), scalar(operation, "max", high)
     for argument, value in zip(("min", "max"), found, strict=True):
         if math.isnan(value):

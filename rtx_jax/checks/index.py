@@ -10,6 +10,7 @@ from ..errors import IndexOutOfBounds, InvalidArgument, ShapeMismatch
 
 __all__ = ["MODES", "host_indices", "in_range", "index_add_rows", "integers", "mode_of"]
 
+_UNSIGNED = {np.dtype(f"{kind}{width}"): np.dtype(f"u{width}") for kind in ("i", "u") for width in (1, 2, 4, 8)}
 MODES = ("error", "clip", "fill")
 
 
@@ -85,9 +86,12 @@ def in_range(operation: str, indices: np.ndarray, size: int) -> None:
     """Raise IndexOutOfBounds for the first index that is negative or not below `size`."""
     if not indices.size:
         return
-    if indices.min() < 0 or indices.max() >= size:
+    # Read as unsigned, a negative index is above every size, so one reduction finds both.
+    unsigned = _UNSIGNED.get(indices.dtype)
+    if unsigned is None or np.maximum.reduce(indices.view(unsigned), axis=None) >= size:
         wrong = (indices < 0) | (indices >= size)
-        raise _out_of_range(operation, int(indices[wrong][0]), size)
+        if wrong.any():
+            raise _out_of_range(operation, int(indices[wrong][0]), size)
 
 
 def index_add_rows(operation: str, shape: tuple[int, ...], count: int) -> None:

@@ -157,6 +157,15 @@ def reshape(operation: str, old: tuple[int, ...], new: object) -> tuple[int, ...
     InvalidArgument
         There are several -1, or another negative size.
     """
+    if type(new) is tuple:
+        count = 1
+        for n in new:
+            if type(n) is not int or n < 0:
+                break
+            count *= n
+        else:
+            if count == math.prod(old):
+                return new
     entries = (new,) if isinstance(new, int) else new
     if not isinstance(entries, Sequence) or isinstance(entries, (str, bytes)):
         return as_shape(operation, new)
@@ -196,6 +205,14 @@ def permutation(operation: str, dims: object, ndim: int) -> tuple[int, ...]:
     InvalidDimension
         It is not a permutation of them.
     """
+    if type(dims) is tuple and len(dims) == ndim:
+        left = set(range(ndim))
+        for n in dims:
+            if type(n) is not int or n not in left:
+                break
+            left.discard(n)
+        else:
+            return dims
     if not isinstance(dims, Sequence) or isinstance(dims, (str, bytes)):
         dims = (as_int(operation, "dims", dims),)
     out = tuple([as_int(operation, "dims", n) for n in dims])
@@ -259,15 +276,15 @@ def bmm(operation: str, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> tuple[int
     return lhs[0], lhs[1], rhs[2]
 
 
-def precision(operation: str, value: str | None) -> str | None:
+def precision(operation: str, value: str) -> str:
     """Return the precision of a product.
 
     Raises
     ------
     InvalidArgument
-        It is none of ``"highest"``, ``"high"``, ``"default"`` and None.
+        It is none of ``"highest"``, ``"high"`` and ``"default"``.
     """
-    if value not in (None, "highest", "high", "default"):
+    if value not in ("highest", "high", "default"):
         raise InvalidArgument(
             operation,
             "precision",

@@ -147,7 +147,7 @@ class AttentionMethods(BackendCore[T]):
             offset = np.asarray(as_int("flash_attention", "q_offset", q_offset), np.int32)
         exactness = product_precision("flash_attention", precision)
         operands = q, k, v, mask, bias, segment_ids, key_segment_ids, query_lengths, key_lengths, sinks, offset
-        facts = tuple([self._facts("flash_attention", operand) for operand in operands])  # type: ignore[arg-type]
+        facts = tuple([None if x is None else self._facts("flash_attention", x) for x in operands])  # type: ignore[arg-type]
         sees, both = bool(causal), bool(return_lse)
 
         def checked() -> tuple[object, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from ..core import BackendCore, T
 __all__ = ["IndexMethods"]
 
 Indices: TypeAlias = "Sequence[int] | np.ndarray"
+
+_SHORT = 64
+_MAX_KEPT = 1024
+_kept: dict[tuple[object, ...], np.ndarray] = {}
 
 
 class IndexMethods(BackendCore[T]):
@@ -150,23 +154,46 @@ class IndexMethods(BackendCore[T]):
 
     def _indices(self, operation: str, indices: Indices | T, size: int, mode: str, flat: bool = True) -> np.ndarray | T:
         """Return checked indices: those of the host as int64 in their own memory, those of a tensor as they are."""
-        values = self._index_values(indices)
-        if values is None:
-            tensor: T = indices  # type: ignore[assignment]
+        if type(indices) is list or type(indices) is tuple:
+            if len(indices) <= _SHORT:
+                key = tuple(indices), tuple(map(type, indices)), size, mode, flat
+                return self._short(key, lambda: self._of_host(operation, indices, size, mode, flat))
+            return self._of_host(operation, indices, size, mode, flat)
+        if isinstance(indices, np.ndarray) or not hasattr(indices, "dtype"):
+            return self._of_host(operation, cast("Indices", indices), size, mode, flat)
+        tensor = cast("T", indices)
+        if tensor.dtype.kind not in "iu":
             check.integers(operation, tensor.dtype)
-            if flat:
-                shapes.rank(operation, tensor.shape, 1, "indices")
-            return tensor
-        found = check.host_indices(operation, values, flat)
+        if flat and tensor.ndim != 1:
+            shapes.rank(operation, tensor.shape, 1, "indices")
+        if mode == "error":
+            values = self._index_values(tensor)
+            if values is not None:
+                check.in_range(operation, values, size)
+        return tensor
+
+    @staticmethod
+    def _of_host(operation: str, indices: Indices, size: int, mode: str, flat: bool) -> np.ndarray:
+        found = check.host_indices(operation, indices, flat)
         if mode == "error":
             check.in_range(operation, found, size)
-        return found if values is indices else indices  # type: ignore[return-value]
+        return found
 
-    def _index_values(self, indices: Indices | T) -> Indices | None:
-        """Return indices that can be read here and now, or None for a tensor whose values are not known."""
-        if isinstance(indices, (np.ndarray, Sequence)):
-            return indices
+    @staticmethod
+    def _short(key: tuple[object, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return a short list of indices as one array that is kept, and that nobody may write to."""
         try:
-            return np.asarray(self._function("to_data")(indices))
-        except Exception:
-            return None
+            found = _kept.get(key)
+        except TypeError:
+            return make()
+        if found is None:
+            found = make()
+            found.setflags(write=False)
+            if len(_kept) >= _MAX_KEPT:
+                _kept.clear()
+            _kept[key] = found
+        return found
+
+    def _index_values(self, indices: T) -> np.ndarray | None:
+        """Return the values of a tensor of indices, or None where they cannot be read here and now."""
+        return np.asarray(self._function("to_data")(indices))

@@ -15,7 +15,9 @@ __all__ = ["ShapeMethods", "product_precision"]
 
 def product_precision(operation: str, precision: str | None) -> str:
     """Return the precision of a float32 product; None takes the setting of `rtx_jax.set_matmul_precision`."""
-    return shapes.precision(operation, precision) or _config.matmul_precision()
+    if precision is None:
+        return _config.matmul_precision()
+    return shapes.precision(operation, precision)
 
 
 class ShapeMethods(ElementwiseMethods[T]):
