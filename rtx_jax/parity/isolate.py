@@ -20,6 +20,7 @@ import jax
 
 from ..backend import Backend
 from ..backend.core import Tensor
+from ..errors import Internal
 from .faults import Fault
 from .plan import Cell
 from .results import Failure, Outcome, Status, outcome_from
@@ -27,8 +28,8 @@ from .session import Progress, Task
 
 __all__ = ["run_isolated"]
 
-# Before the first answer a worker imports everything and starts its device.
-_START_S = 120.0
+# Before its first job a worker imports everything.
+_START_S = 300.0
 
 
 def run_isolated(
@@ -55,16 +56,14 @@ def run_isolated(
         if progress:
             progress(len(todo), len(todo), "")
     finally:
-        worker.stop()
+        worker.close()
 
 
 def _one(worker: _Worker, task: Task, job: dict[str, object], timeout_s: float) -> Iterator[Outcome]:
     left = list(task.cells)
-    fresh = worker.send(job)
-    limit = timeout_s + _START_S if fresh else timeout_s
+    worker.send(job)
     while True:
-        answer = worker.receive(limit)
-        limit = timeout_s
+        answer = worker.receive(timeout_s)
         if answer is None:
             worker.stop()
             yield from _lost(task, left, "hung", f"gave no result for {timeout_s:g} s and was stopped")
@@ -109,16 +108,14 @@ class _Worker:
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._mark = 0
 
-    def send(self, job: dict[str, object]) -> bool:
-        """Give it a job; return whether it was started for it."""
-        fresh = self._process is None or self._process.poll() is not None
-        if fresh:
+    def send(self, job: dict[str, object]) -> None:
+        """Give it a job."""
+        if self._process is None or self._process.poll() is not None:
             self._start()
         self._mark = self._errors.seek(0, os.SEEK_END)
         assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        return fresh
 
     def receive(self, seconds: float) -> dict[str, object] | None:
         """Return the next answer, or None when there is none in time; a death is the end with its status."""
@@ -148,20 +145,30 @@ class _Worker:
                         stream.close()
             self._process = None
 
+    def close(self) -> None:
+        """End it for good."""
+        self.stop()
+        self._errors.close()
+
     def _start(self) -> None:
         self.stop()
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        folder = jax.config.read("jax_compilation_cache_dir")
-        if folder:
-            environment["RTX_JAX_PARITY_CACHE"] = str(folder)
         self._answers = queue.Queue()
+        cache = getattr(jax.config, "jax_compilation_cache_dir", None)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "rtx_jax.parity.worker"],
+            [sys.executable, "-m", "rtx_jax.parity.worker", str(cache or "")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
             start_new_session=True,
         )  # fmt: skip
         threading.Thread(target=_listen, args=(self._process, self._answers), daemon=True).start()
+        first = self.receive(_START_S)
+        if first is None or "ready" not in first:
+            words = self.last_words()
+            self.stop()
+            raise Internal(
+                "parity", got=f"a worker that does not start: {words}", wanted="a process to run operations in"
+            )
 
 
 def _listen(process: subprocess.Popen[str], answers: queue.Queue[dict[str, object]]) -> None:

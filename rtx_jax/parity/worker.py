@@ -1,7 +1,7 @@
-"""The process in which isolated operations run: ``python -m rtx_jax.parity.worker``, spoken to in lines of JSON.
+"""The process in which isolated operations run: ``python -m rtx_jax.parity.worker CACHE``, spoken to in lines of JSON.
 
 It imports everything once and starts no device; each operation then runs in a fork of it, where the platform has fork.
-A line with a job gives a line for each outcome and a last one with the exit status.
+It says that it is ready; then a line with a job gives a line for each outcome and a last one with the exit status.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import warnings
 from typing import TextIO, cast
 
+from .._cache import enable_compilation_cache
 from .faults import Fault
 from .plan import Cell
 from .results import plain
@@ -28,19 +29,13 @@ def main() -> None:
     # What libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _cache()
+    if len(sys.argv) > 1 and sys.argv[1]:
+        enable_compilation_cache(sys.argv[1])
+    print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         job = json.loads(line)
         status = _in_fork(job, answers) if hasattr(os, "fork") else _here(job, answers)
         print(json.dumps({"end": status}), file=answers, flush=True)
-
-
-def _cache() -> None:
-    folder = os.environ.get("RTX_JAX_PARITY_CACHE")
-    if folder:
-        from .._cache import enable_compilation_cache
-
-        enable_compilation_cache(folder)
 
 
 def _in_fork(job: dict[str, object], answers: TextIO) -> int:

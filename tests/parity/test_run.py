@@ -17,12 +17,12 @@ from rtx_jax.parity.results import Outcome, outcome_from, plain
 from rtx_jax.parity.tables import namespace_operations
 from rtx_jax.parity.tables.backend import backend_operations
 
-SOME = ("sin", "add", "matmul", "argmax", "concat", "linalg.solve", "backend.relu", "backend.sum_dim")
+SOME = ("sin", "linalg.outer", "argmax", "backend.relu", "backend.sum_dim")
 
 
 @pytest.fixture(scope="module")
 def report() -> parity.Report:
-    return parity.run(operations=SOME, dtypes=["float32", "int32"])
+    return parity.run(operations=SOME, dtypes=["float32"])
 
 
 def test_right_results_pass(report):
@@ -39,7 +39,7 @@ def test_right_results_pass(report):
 
 
 @pytest.mark.parametrize("fault", ["sign", "ulp", "axis", "nonsense", "raise"])
-def test_planted_faults_are_caught_and_named(fault):
+def test_planted_faults_are_caught_and_named(report, fault):
     found = parity.run(operations=SOME, dtypes=["float32"], modes=["eager"], faults=dict.fromkeys(SOME, fault))
     assert {o.operation for o in found.failures} == set(SOME)
     assert not found.passed
@@ -87,7 +87,7 @@ _HIDDEN = {
 
 
 def test_a_crash_and_a_hang_are_survived():
-    names = ["sin", "cos", "add"]
+    names = ["sin", "cos", "argmax"]
     found = parity.run(
         operations=names, dtypes=["float32"], modes=["eager", "jit"], isolate=True, timeout_s=8,
         faults={"sin": "crash", "cos": "hang"},
@@ -95,7 +95,7 @@ def test_a_crash_and_a_hang_are_survived():
     status = {(o.operation, o.mode): o.status for o in found.outcomes}
     assert status == {
         ("sin", "eager"): "crashed", ("sin", "jit"): "crashed", ("cos", "eager"): "hung", ("cos", "jit"): "hung",
-        ("add", "eager"): "passed", ("add", "jit"): "passed",
+        ("argmax", "eager"): "passed", ("argmax", "jit"): "passed",
     }  # fmt: skip
     first = {o.operation: o.failure.what for o in reversed(found.failures)}
     assert "SIGABRT" in first["sin"]
@@ -117,7 +117,7 @@ def test_a_backend_is_compared_alone():
 
 
 def test_the_quick_run_takes_few_cells():
-    found = parity.run(operations=["sin", "add"], quick=True, dtypes=["float32", "float16"])
+    found = parity.run(operations=["sin", "argmax"], quick=True, dtypes=["float32", "float16"])
     assert found.passed, [o.failure for o in found.failures]
     assert found.quick
     assert len(found.outcomes) <= 8

@@ -239,7 +239,7 @@ class _Table:
 
 
 def _cast(backend: Backend[Tensor]) -> Callable[..., object]:
-    return lambda x, *, to: backend.cast(x, dtype_named(to))  # type: ignore[arg-type]
+    return lambda x, *, to: backend.cast(x, dtype_named(to))
 
 
 def _batch_norm(backend: Backend[Tensor], training: bool) -> Callable[..., object]:

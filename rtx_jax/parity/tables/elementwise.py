@@ -113,9 +113,12 @@ def operations() -> tuple[Operation, ...]:
         *edges(("extreme",), (2, 3), Operand((3,), "index:7")),
     )
     # An integer divided by zero is anything.
-    quotients = tuple(c for c in _binary("normal", "positive") if c.operands[1].values == "positive") + (
-        case("normal", Operand((16, 16), "left"), Operand((16, 16), "positive")),
+    quotients = (
+        case("normal", Operand((16, 16), "left"), Operand((16, 16), "positive!")),
+        *_binary("normal", "positive!")[1:],
     )
+    # The powers of infinite complex numbers are anything, too.
+    powers = (case("normal", (8, 16), (8, 16)), *(c for c in _binary()[1:] if c.edge not in ("inf", "extreme")))
     clip_cases = (
         case("normal", Operand((8, 16), "points"), min=-1.0, max=2.0),
         case("normal", Operand((3, 4)), min=2.0, max=1.0),
@@ -140,7 +143,8 @@ def operations() -> tuple[Operation, ...]:
         _two("divide", _INEXACT),
         *(_two(name, FLOATS, modes=NO_GRAD, values=("normal", "positive")) for name in ("floor_divide", "remainder")),
         *(_two(name, INTEGERS, modes=NO_GRAD, cases=quotients) for name in ("floor_divide", "remainder")),
-        _two("pow", NUMERIC, values=("positive", "positive")),
+        _two("pow", REAL, values=("positive", "positive")),
+        _two("pow", COMPLEX, cases=powers),
         *(_two(name, FLOATS) for name in ("atan2", "hypot", "logaddexp")),
         _two("copysign", FLOATS, modes=NO_GRAD, native=True),
         _two("nextafter", FLOATS, modes=NO_GRAD, native=True),
