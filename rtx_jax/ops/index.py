@@ -132,9 +132,10 @@ def _total(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
     """Add rows in the order in which they come."""
     if accumulator(values.dtype) == values.dtype or values.size <= 4 * _BLOCK:
         return _scatter(size, places, values)
-    return lax.platform_dependent(
+    total: jax.Array = lax.platform_dependent(
         places, values, cpu=functools.partial(_in_blocks, size), default=functools.partial(_scatter, size)
     )
+    return total
 
 
 def _in_blocks(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
@@ -148,10 +149,10 @@ def _in_blocks(size: int, places: jax.Array, values: jax.Array) -> jax.Array:
     def add(total: jax.Array, block: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         return _scatter_into(total, *block), None
 
-    total = lax.full((size, *values.shape[1:]), 0, accumulator(values.dtype))
+    total: jax.Array = lax.full((size, *values.shape[1:]), 0, accumulator(values.dtype))
     places_in = lax.slice_in_dim(places, 0, inner).reshape(inner // rows, rows)
     values_in = lax.slice_in_dim(values, 0, inner).reshape(inner // rows, rows, *values.shape[1:])
-    total, _ = lax.scan(add, total, (places_in, values_in))
+    total = lax.scan(add, total, (places_in, values_in))[0]
     if inner == count:
         return total
     return _scatter_into(total, lax.slice_in_dim(places, inner, count), lax.slice_in_dim(values, inner, count))

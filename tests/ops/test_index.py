@@ -161,3 +161,26 @@ def test_a_wide_index_is_not_cut_off() -> None:
 def test_bad_input(call: Callable[[], object], error: type[errors.RtxError]) -> None:
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("count", [600, 601, 997])
+@pytest.mark.parametrize("mode", ["error", "fill", "clip"])
+def test_adding_block_by_block(count: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As many values as a CPU adds in blocks, made smaller; 601 and 997 leave a rest.
+    monkeypatch.setattr(_index, "_BLOCK", 64)
+    r = np.random.default_rng(count)
+    x = r.integers(-8, 8, (count, 5)).astype(np.float64)
+    places = r.integers(-2, 30, count)
+    want = np.zeros((28, 5))
+    kept = np.ones(count, bool) if mode == "clip" else (places >= 0) & (places < 28)
+    np.add.at(want, np.clip(places, 0, 27)[kept], x[kept])
+    fn = functools.partial(ops.index_add, num_rows=28, mode=mode)
+    bf16 = np.dtype("bfloat16")
+    got = jax.jit(fn)(x.astype(bf16), places.astype(np.int32))
+    np.testing.assert_array_equal(np.asarray(got), want.astype(bf16))
+    grad = jax.jit(jax.grad(lambda v: (fn(v, places.astype(np.int32)) * np.arange(5, dtype=bf16)).sum()))(
+        x.astype(bf16)
+    )
+    np.testing.assert_array_equal(np.asarray(grad).astype(np.float64), np.where(kept[:, None], np.arange(5.0), 0))
+    rows = jax.jit(jax.vmap(fn))(np.stack([x, x]).astype(bf16), np.stack([places, places]).astype(np.int32))
+    np.testing.assert_array_equal(np.asarray(rows), np.stack([want, want]).astype(bf16))
