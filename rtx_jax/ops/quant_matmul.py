@@ -20,6 +20,7 @@ from .quant_rows import LEAST_INNER, integer_row
 
 __all__ = ["integer_matmul", "per_row", "quantized_matmul", "weight_matmul"]
 
+_EXCHANGED = range(12, 65)  # numbers of rows that become the right-hand side of an integer product
 _TILE_BYTES = 1 << 20  # of unpacked weight at a time: what the second-level cache of a core holds
 
 
@@ -58,6 +59,11 @@ def _integer_cpu(a: jax.Array, b: jax.Array, transposed: bool, pairs: bool = Fal
     rows = a.shape[0]
     if rows == 1 and transposed and b.shape[1] >= LEAST_INNER:
         return integer_row(a, b, packed=False, pairs=pairs)
+    if rows in _EXCHANGED and transposed:
+        # The product packs its right-hand side: better the few rows than the weight. The barrier keeps XLA from
+        # exchanging the sides again.
+        contract = (((1,), (1,)), ((), ()))
+        return lax.optimization_barrier(lax.dot_general(b, a, contract, preferred_element_type=jnp.int32)).T
     padded = jnp.pad(a, ((0, -rows % 4 if rows < 4 else 0), (0, 0)))
     return _integer_dot(padded, b, transposed)[:rows]
 
@@ -302,7 +308,8 @@ def _tiled(
             numbers = numbers - _tile_of(zero.astype(a.dtype), start, count, block, size)
         if not after:
             numbers = numbers * _tile_of(effective, start, count, block, size)
-        return _dot(a if transposed else _columns(a, start, count), numbers, transposed)
+        # Of two floats too, the product packs its right-hand side: the rows are the smaller one.
+        return _dot(numbers, a, True).T if transposed else _dot(_columns(a, start, count), numbers, False)
 
     total = _over_tiles(multiply, shape, block, a.dtype.itemsize, transposed)
     return total * _per_column(effective, shape, block, transposed)[:, 0] if after else total
@@ -325,8 +332,9 @@ def _over_tiles(
     rest = rows - count * step
     starts = jnp.arange(count, dtype=jnp.int32) * step
     if transposed:
-        _, tiles = lax.scan(lambda carry, start: (carry, multiply(start, step)), None, starts)
-        joined = jnp.moveaxis(tiles, 0, 1).reshape(tiles.shape[1], count * step)
+        # Tiles of the transposed result: its rows follow one another, and XLA leaves the order of the product alone.
+        _, tiles = lax.scan(lambda carry, start: (carry, multiply(start, step).T), None, starts)
+        joined = tiles.reshape(count * step, tiles.shape[2]).T
         return joined if not rest else jnp.concatenate((joined, multiply(count * step, rest)), axis=1)
     first = multiply(0, step) if not rest else multiply(count * step, rest)
     total, _ = lax.scan(lambda sums, start: (sums + multiply(start, step), None), first, starts if rest else starts[1:])
