@@ -8,7 +8,7 @@ import numpy as np
 
 from .._array import Array, call2, calln, wrap_shared
 from ..core.dispatch import Op
-from ..core.dtypes import FLOAT8, default_int
+from ..core.dtypes import FLOAT8, bfloat16, default_int
 from ..raw import set_functions as _raw
 from ._concrete import concrete, from_host, host_view
 
@@ -16,6 +16,9 @@ __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_valu
 
 _isin = Op("isin", _raw.isin, ("invert",))
 _unique_padded = Op("unique_all", _raw.unique_padded, ("index_dtype",))
+
+# NumPy does not put NaN last in dtypes that it does not know itself.
+_UNORDERED = FLOAT8 | {bfloat16}
 
 _REMEDY = "Call it outside of the traced function, or work on the sorted array of full size."
 
@@ -154,7 +157,7 @@ def unique_values(x: Array, /) -> Array:
     """
     data = concrete(x, "unique_values", _REMEDY)
     host = host_view(data)
-    if host is None or data.dtype in FLOAT8:
+    if host is None or data.dtype in _UNORDERED:
         return _unique_on_device(wrap_shared(data), default_int(data))[0]
     ordered = np.sort(host, axis=None)
     (values,) = from_host((ordered[_first_of_each(ordered)],), data)
@@ -165,7 +168,7 @@ def _unique(x: object, operation: str) -> tuple[Array, Array, Array, Array]:
     data = concrete(x, operation, _REMEDY)
     dtype = default_int(data)
     host = host_view(data)
-    if host is None or data.dtype in FLOAT8:
+    if host is None or data.dtype in _UNORDERED:
         return _unique_on_device(wrap_shared(data), dtype)
     flat = host.reshape(-1)
     order = np.argsort(flat, kind="stable")

@@ -1,5 +1,7 @@
 """Set functions: distinct NaNs, equal zeros, first occurrences, and the same on the device as on the host."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -115,3 +117,13 @@ def test_isin_takes_scalars_and_mixed_dtypes():
     assert bool(inside)
     unsigned = xp.asarray([2**32 - 1], dtype=xp.uint32)
     assert not bool(xp.isin(unsigned, xp.asarray([-1], dtype=xp.int32))[0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_nan_comes_last_and_counts_by_itself(dtype):
+    x = xp.astype(xp.asarray([0.0, math.nan, 1.0, math.nan, 0.0, 2.0]), dtype)
+    values, counts = xp.unique_counts(x)
+    assert np.asarray(values).astype(np.float64).tolist()[:3] == [0.0, 1.0, 2.0]
+    assert np.isnan(np.asarray(values).astype(np.float64)[3:]).all()
+    assert np.asarray(counts).tolist() == [2, 1, 1, 1, 1]
+    assert xp.unique_values(x).shape == (5,)
