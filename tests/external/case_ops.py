@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 
+import numpy as np
+
 import rtx_jax
-from rtx_jax import nn
+from rtx_jax import nn, quant
 
 
 def _table() -> ModuleType:
@@ -138,6 +140,38 @@ class RtxOps(_table().Ops):
     def rms_norm(self, namespace: ModuleType, x: rtx_jax.Array, eps: float) -> rtx_jax.Array:
         """RMS norm without a weight."""
         return nn.rms_norm(x, eps=eps)
+
+    def quantize(
+        self, namespace: ModuleType, x: rtx_jax.Array, bits: int = 8, block: int = 32
+    ) -> tuple[rtx_jax.Array, rtx_jax.Array]:
+        """Symmetric integers, and the scale of each block along the last axis."""
+        q = quant.quantize(x, _symmetric(bits, block))
+        return q.data, q.scale
+
+    def dequantize(
+        self, namespace: ModuleType, q: rtx_jax.Array, scale: rtx_jax.Array, block: int = 32
+    ) -> rtx_jax.Array:
+        """The numbers of int8 codes."""
+        tensor = quant.QTensor(
+            q, scale, None, None, shape=q.shape, scheme=_symmetric(8, block), dtype=np.dtype(np.float32)
+        )
+        return quant.dequantize(tensor)
+
+    def quantize_with_scale(self, namespace: ModuleType, x: rtx_jax.Array, scale: float) -> rtx_jax.Array:
+        """Codes of int8 for a scale that is given."""
+        return quant.quantize(x, quant.QuantScheme("int8"), scale=scale).data
+
+    def cast_fp8(self, namespace: ModuleType, x: rtx_jax.Array, kind: str) -> rtx_jax.Array:
+        """The nearest 8-bit floats."""
+        return quant.quantize(x, quant.QuantScheme(f"fp8_{kind}"), scale=1.0).data
+
+    def quant_matmul(self, namespace: ModuleType, a: rtx_jax.Array, b: rtx_jax.Array) -> rtx_jax.Array:
+        """Product of int8 matrices."""
+        return quant.integer_matmul(a, b)
+
+
+def _symmetric(bits: int, block: int) -> quant.QuantScheme:
+    return quant.QuantScheme(f"int{bits}", quant.PerBlock((block,)))
 
 
 def ops() -> RtxOps:
