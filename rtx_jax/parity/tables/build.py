@@ -49,9 +49,11 @@ def case(edge: Edge, *operands: Operand | tuple[int, ...], **params: object) -> 
     return Case(edge, made, params)
 
 
-def shapes(*several: tuple[int, ...], values: str = "normal", **params: object) -> tuple[Case, ...]:
+def shapes(
+    *several: tuple[int, ...], values: str = "normal", is_constant: bool = False, **params: object
+) -> tuple[Case, ...]:
     """Return a case for each shape, of one operand; the edge is read off the shape."""
-    return tuple(case(_edge_of(shape), Operand(shape, values), **params) for shape in several)
+    return tuple(case(_edge_of(shape), Operand(shape, values, None, is_constant), **params) for shape in several)
 
 
 def edges(names: Iterable[Edge], *operands: Operand | tuple[int, ...], **params: object) -> tuple[Case, ...]:

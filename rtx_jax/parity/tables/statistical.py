@@ -14,9 +14,13 @@ __all__ = ["operations"]
 _VALUES: tuple[Edge, ...] = ("nan", "inf", "extreme")
 
 
-def _lanes(values: str = "normal", *, edged: tuple[Edge, ...] = _VALUES, **params: object) -> tuple[Case, ...]:
+def _lanes(
+    values: str = "normal", *, edged: tuple[Edge, ...] = _VALUES, of_one: bool = False, **params: object
+) -> tuple[Case, ...]:
+    """Cases of a reduction; `of_one` says that one number alone has no gradient."""
     return (
-        *shapes((3, 5), (), (1, 1), values=values, axis=None, keepdims=False, **params),
+        *shapes((3, 5), values=values, axis=None, keepdims=False, **params),
+        *shapes((), (1, 1), values=values, is_constant=of_one, axis=None, keepdims=False, **params),
         *shapes((2, 3, 4), values=values, axis=(0, 2), keepdims=True, **params),
         *shapes((3, 5), values=values, axis=-1, keepdims=False, **params),
         *edges(edged, Operand((3, 4), values), axis=0, keepdims=False, **params),
@@ -31,9 +35,9 @@ def _long(**params: object) -> tuple[Case, ...]:
 
 def _spread(correction: float) -> tuple[Case, ...]:
     return (
-        *_lanes(edged=("nan", "inf"), correction=correction),
+        *_lanes(edged=("nan", "inf"), of_one=True, correction=correction),
         case("normal", Operand((3, 8), "offset:100"), axis=1, keepdims=False, correction=correction),
-        case("size 1", Operand((1, 3), "normal"), axis=0, keepdims=False, correction=correction),
+        case("size 1", Operand((1, 3), "normal", None, True), axis=0, keepdims=False, correction=correction),
     )
 
 
