@@ -63,7 +63,8 @@ def _integer_cpu(a: jax.Array, b: jax.Array, transposed: bool, pairs: bool = Fal
         # The product packs its right-hand side: better the few rows than the weight. The barrier keeps XLA from
         # exchanging the sides again.
         contract = (((1,), (1,)), ((), ()))
-        return lax.optimization_barrier(lax.dot_general(b, a, contract, preferred_element_type=jnp.int32)).T
+        product = lax.optimization_barrier(lax.dot_general(b, a, contract, preferred_element_type=jnp.int32))
+        return lax.transpose(product, (1, 0))
     padded = jnp.pad(a, ((0, -rows % 4 if rows < 4 else 0), (0, 0)))
     return _integer_dot(padded, b, transposed)[:rows]
 
@@ -96,80 +97,55 @@ def quantized_matmul(
     scale_dtype: str,
     packed: bool,
     transposed: bool,
-    blocks: int,
     pairs: bool,
 ) -> jax.Array:
     """Return the product of int8 rows and an integer weight as float32; the sums of products are exact int32.
+
+    Neither side has more than one block along K: XLA has no fast product of integers in blocks.
 
     Parameters
     ----------
     a
         ``(M, K)`` int8.
     scale, zero
-        Scale (float32) and zero point (float32, or None) of each row and block along K: ``(M, 1)`` or ``(M, blocks)``.
+        Scale and zero point (None: 0) of each row, or of all rows, as float32: ``(M, 1)`` or ``(1, 1)``.
     data, weight_scale, weight_zero, overall
         The weight, as `quant.quantize` returns it.
     value, shape, block, scale_dtype, packed
         Format of the weight; `shape` and `block` as it is stored.
     transposed
         Whether the weight is stored as ``(N, K)``.
-    blocks
-        In how many blocks along K products are summed as integers; a multiple of the scales' own blocks.
     pairs
         Whether both sides are in -127..127, so that int16 holds the sum of two products.
     """
     form = FORMATS[value]
     scales = _per_column(effective_scale(weight_scale, overall, scale_dtype=scale_dtype), shape, block, transposed)
     zeros = None if weight_zero is None else _per_column(weight_zero.astype(jnp.float32), shape, block, transposed)
-    inner = shape[1] if transposed else shape[0]
-    codes = unpacked(data, form, shape, packed)
-    if blocks > 1:
-        sums = _block_sums(a, codes, blocks, transposed)
-    else:
+    rows = a.shape[0]
+    if zero is not None:  # a row of ones gives the sums of the weight's columns
+        a = jnp.concatenate((a, jnp.ones((1, a.shape[1]), jnp.int8)))
 
-        def on_cpu(a: jax.Array, data: jax.Array) -> jax.Array:
-            if packed and shape[1] % 2 == 0:
-                return _packed_cpu(a, data, shape, transposed)
-            return _integer_cpu(a, unpacked(data, form, shape, packed), transposed, pairs)
+    def on_cpu(a: jax.Array, data: jax.Array) -> jax.Array:
+        if packed and shape[1] % 2 == 0:
+            return _packed_cpu(a, data, shape, transposed)
+        return _integer_cpu(a, unpacked(data, form, shape, packed), transposed, pairs)
 
-        def elsewhere(a: jax.Array, data: jax.Array) -> jax.Array:
-            return _integer_dot(a, unpacked(data, form, shape, packed), transposed)
+    def elsewhere(a: jax.Array, data: jax.Array) -> jax.Array:
+        return _integer_dot(a, unpacked(data, form, shape, packed), transposed)
 
-        sums = lax.platform_dependent(a, data, cpu=on_cpu, default=elsewhere)[None]
-    # sums: (blocks, M, N). Zero points are integers: the sum of (a - za)(b - zb) is that of ab - zb a - za (b - zb).
-    by_block = a.reshape(a.shape[0], blocks, inner // blocks)
+    sums = lax.platform_dependent(a, data, cpu=on_cpu, default=elsewhere)
+    # Zero points are integers: the sum of (a - za)(b - zb) is that of a b - zb a, less za times that of 1 b - zb 1.
     if zeros is not None:
-        rows = jnp.sum(by_block, axis=2, dtype=jnp.int32)
-        zb = _along(zeros, blocks).astype(jnp.int32)
-        sums = sums - rows.T[:, :, None] * zb.T[:, None, :]
+        sums = sums - jnp.sum(a, axis=1, keepdims=True, dtype=jnp.int32) * zeros.astype(jnp.int32).T
     if zero is not None:
-        wide = codes.T if transposed else codes
-        columns = jnp.sum(wide.reshape(blocks, inner // blocks, -1), axis=1, dtype=jnp.int32)
-        if zeros is not None:
-            columns = columns - (inner // blocks) * zb.T
-        za = _along(zero, blocks).astype(jnp.int32)
-        sums = sums - za.T[:, :, None] * columns[:, None, :]
-    sa, sb = _along(scale, blocks), _along(scales, blocks)
-    return jnp.sum(sums.astype(jnp.float32) * sa.T[:, :, None] * sb.T[:, None, :], axis=0)
-
-
-def _along(grid: jax.Array, blocks: int) -> jax.Array:
-    """Repeat values of coarser blocks along K."""
-    return jnp.repeat(grid, blocks // grid.shape[1], axis=1, total_repeat_length=blocks)
+        sums = sums[:rows] - zero.astype(jnp.int32) * sums[rows:]
+    scaled: jax.Array = sums.astype(jnp.float32) * scale * scales.T
+    return scaled
 
 
 def per_row(grid: jax.Array, shape: tuple[int, int], block: tuple[int, int], /) -> jax.Array:
     """Return values of a grid of blocks as ``(M, blocks along K)``, or with one row where all rows share them."""
     return _per_column(grid, shape, block, True)
-
-
-def _block_sums(a: jax.Array, b: jax.Array, blocks: int, transposed: bool) -> jax.Array:
-    """Return the int32 products of each block along K: ``(blocks, M, N)``."""
-    rows = a.shape[0]
-    left = a.reshape(rows, blocks, -1)
-    right = b.reshape(b.shape[0], blocks, -1) if transposed else b.reshape(blocks, -1, b.shape[1])
-    inner, batch = (2, 1) if transposed else (1, 0)
-    return lax.dot_general(left, right, (((2,), (inner,)), ((1,), (batch,))), preferred_element_type=jnp.int32)
 
 
 def weight_matmul(

@@ -37,7 +37,6 @@ T = TypeVar("T", Array, jax.Array)
 
 # int32 holds a sum of this many products of -128..127, and of -255..255, what is left when zero points are taken off.
 _MOST_TERMS, _MOST_SHIFTED_TERMS = 131_071, 33_025
-_SMALLEST_BLOCK = 8  # below, sums of a block are so short that floats are better
 
 
 def _weight_raw(
@@ -55,7 +54,7 @@ def _dynamic_raw(
     dtype: np.dtype,
     activations: QuantScheme,
     block: tuple[int, int],
-    blocks: int | None,
+    whole: bool,
     value: str,
     shape: tuple[int, int],
     weight_block: tuple[int, int],
@@ -63,7 +62,7 @@ def _dynamic_raw(
     packed: bool,
     transposed: bool,
 ) -> jax.Array:
-    """Quantize rows on the fly and multiply; `blocks` along K have integer sums, None multiplies as floats."""
+    """Quantize rows on the fly and multiply: as integers if `whole`, else as the numbers that they stand for."""
     size = (math.prod(a.shape[:-1]), a.shape[-1])
 
     def weight_only(rows: jax.Array, *parts: jax.Array) -> jax.Array:
@@ -92,7 +91,7 @@ def _dynamic_raw(
         )
         zero = None if activations.symmetric else rest[0]
         overall = rest[-2] if activations.global_scale else None
-        if blocks is None:
+        if not whole:
             numbers = _raw.dequantize(
                 codes,
                 scale,
@@ -118,7 +117,6 @@ def _dynamic_raw(
             scale_dtype=scale_dtype,
             packed=packed,
             transposed=transposed,
-            blocks=blocks,
             pairs=activations.symmetric and not present[0],
         )
 
@@ -136,7 +134,6 @@ def _both_raw(
     left: tuple[bool, bool],
     right: tuple[bool, bool],
     dtype: np.dtype,
-    blocks: int,
     a_value: str,
     a_shape: tuple[int, int],
     a_block: tuple[int, int],
@@ -169,18 +166,17 @@ def _both_raw(
         scale_dtype=scale_dtype,
         packed=packed,
         transposed=transposed,
-        blocks=blocks,
         pairs=not left[0] and not right[0],
     ).astype(dtype)
 
 
 _WEIGHT = ("value", "shape", "weight_block", "scale_dtype", "packed", "transposed")
 _weight = Op("qmatmul", _weight_raw, ("present", "dtype", *FORMAT, "transposed"))
-_dynamic = Op("qmatmul", _dynamic_raw, ("present", "dtype", "activations", "block", "blocks", *_WEIGHT))
+_dynamic = Op("qmatmul", _dynamic_raw, ("present", "dtype", "activations", "block", "whole", *_WEIGHT))
 _both = Op(
     "qmatmul",
     _both_raw,
-    ("left", "right", "dtype", "blocks", *(f"a_{name}" for name in FORMAT), "a_transposed", *_WEIGHT),
+    ("left", "right", "dtype", *(f"a_{name}" for name in FORMAT), "a_transposed", *_WEIGHT),
 )
 _integer_matmul = Op("integer_matmul", _products.integer_matmul, ("transposed",))
 
@@ -222,8 +218,9 @@ def qmatmul(
         and is the order that CPUs multiply fastest.
     activations
         Quantize the rows of `a` on the fly with this scheme; for this, `a` is read as a matrix ``(M, K)``, so
-        ``QuantScheme("int8", PerChannel(0))`` has one scale for each row. If both sides are integers, products are
-        summed as exact integers, which is the fast form. None multiplies the numbers of `a` as they are.
+        ``QuantScheme("int8", PerChannel(0))`` has one scale for each row. If both sides are integers with one block
+        along K, products are summed as exact integers, which is the fast form. None multiplies the numbers of `a` as
+        they are.
     propagate
         Quantize the result: with the scheme of `a` where that is quantized, else with `activations`, else with one
         scale of the format of `b` for the whole.
@@ -244,8 +241,8 @@ def qmatmul(
 
     Notes
     -----
-    Between integers the products of each block are summed in int32; scales and zero points are applied to the sums,
-    which are then added in float32. All else is accumulated in float32, or float64 where `a` has it. The weight is
+    Between integers with one block along K, products are summed in int32 and scales and zero points are applied to the
+    sums. All else is accumulated in float32, or float64 where `a` has it. The weight is
     never unpacked as a whole on CPUs (`rtx_jax.ops.quant_matmul` says where XLA leaves no choice). Differentiable
     in `a`; rounding of activations has the derivative 1. NaN or infinity in `a` spreads to its rows: nothing is
     raised, as that would wait for the result.
@@ -284,8 +281,7 @@ def qmatmul(
         else:
             rows = (math.prod(array.shape[:-1]), array.shape[-1])
             block = activations.block(rows)
-            blocks = _blocks(activations, block, rows, b)
-            static = (present(b), array.dtype, activations, block, blocks, *_matrix(b))
+            static = (present(b), array.dtype, activations, block, _whole(activations, rows, b), *_matrix(b))
             result = call(_dynamic, (array, *b.parts()), static, raw)
     return quantize(result, again) if propagate else result  # type: ignore[call-overload]
 
@@ -293,10 +289,9 @@ def qmatmul(
 def _two_quantized(a: Quantized, b: Quantized) -> object:
     check.product("qmatmul", a.shape, b.shape)
     raw = is_raw(a.data, b.data)
-    blocks = _blocks(a.scheme, a.scheme.block(a.shape), a.shape, b)
-    if blocks is None:
+    if not _whole(a.scheme, a.shape, b):
         return call(_weight, (dequantize(a), *b.parts()), (present(b), a.dtype, *_matrix(b)), raw)
-    static = (present(a), present(b), a.dtype, blocks, *_matrix(a), *_matrix(b))
+    static = (present(a), present(b), a.dtype, *_matrix(a), *_matrix(b))
     return call(_both, (*a.parts(), *b.parts()), static, raw)
 
 
@@ -304,20 +299,12 @@ def _matrix(q: Quantized) -> tuple[object, ...]:
     return (*stored_format(q), q.transposed)
 
 
-def _blocks(scheme: QuantScheme, block: tuple[int, ...], shape: tuple[int, ...], b: Quantized) -> int | None:
-    """Return in how many blocks along K integers are summed: both sides' blocks divide them; None without integers."""
+def _whole(scheme: QuantScheme, shape: tuple[int, ...], b: Quantized) -> bool:
+    """Tell whether both sides are integers with one block along K, whose sums int32 holds."""
     if not (scheme.format.integer and b.scheme.format.integer):
-        return None
-    inner = shape[1]
-    left = 1 if block[1] == inner else inner // block[1]
-    below = b.scheme.block(b.shape)[0]
-    right = 1 if below == inner else inner // below
-    blocks = math.lcm(left, right)
+        return False
     most = _MOST_TERMS if scheme.symmetric and b.scheme.symmetric else _MOST_SHIFTED_TERMS
-    while inner // blocks > most:
-        more = next((n for n in range(2, inner // blocks + 1) if inner // blocks % n == 0), 0)
-        blocks *= more
-    return None if blocks > 1 and inner // blocks < _SMALLEST_BLOCK else blocks
+    return scheme.block(shape)[1] == b.scheme.block(b.shape)[0] == shape[1] <= most
 
 
 def integer_matmul(a: T, b: T, /, *, transposed: bool = False) -> T:
