@@ -265,6 +265,16 @@ def test_unfold_and_fold():
         R["unfold"](x, kernel_size=4)
 
 
+def test_fold_is_the_transpose_of_unfold():
+    x = rng.standard_normal((2, 3, 6, 5))
+    for stride, padding, dilation in itertools.product((1, 2), (0, (1, 2)), (1, 2)):
+        params = {"kernel_size": (2, 3), "stride": stride, "padding": padding, "dilation": dilation}
+        columns = R["unfold"](x, **params)
+        g = rng.standard_normal(columns.shape)
+        back = R["fold"](g, output_size=(6, 5), **params)
+        assert (columns * g).sum() == pytest.approx((x * back).sum(), rel=1e-12)
+
+
 def test_unfold_makes_a_convolution_a_product():
     x, weight = rng.standard_normal((2, 3, 6, 5)), rng.standard_normal((4, 3, 2, 3))
     for stride, padding, dilation in itertools.product((1, 2), (0, 1), (1, 2)):

@@ -76,3 +76,12 @@ def test_the_approximation_that_normal_draws_use():
         got = erfinv_approximation(x)
         assert got.dtype == dtype
         np.testing.assert_allclose(got, erfinv(x.astype(np.float64)), rtol=bound, atol=0)
+
+
+@pytest.mark.parametrize(("dtype", "bits", "bound"), [(np.float32, 12, 1e-6), (np.float64, 26, 2e-15)])
+def test_the_approximation_in_the_tails(dtype, bits, bound):
+    # Of these the square is exact, so that nothing but the polynomials is off: all three of float64, both of float32.
+    x = 1 - 2.0 ** -np.arange(1, bits + 1)
+    with mpmath.workdps(40):
+        want = np.array([float(mpmath.erfinv(mpmath.mpf(float(v)))) for v in x])
+    np.testing.assert_allclose(erfinv_approximation(x.astype(dtype)), want, rtol=bound, atol=0)
