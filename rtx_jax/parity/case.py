@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 __all__ = ["EDGES", "MODES", "Case", "Edge", "Mode", "Operand", "Operation", "Params", "Scale", "TESTED"]
@@ -19,8 +18,6 @@ MODES: tuple[Mode, ...] = ("eager", "jit", "vmap", "grad")
 
 TESTED = object()
 """A parameter that stands for the dtype under test."""
-
-_NOTHING: Params = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Case:
 
     edge: Edge
     operands: tuple[Operand, ...]
-    params: Params = _NOTHING
+    params: Params = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

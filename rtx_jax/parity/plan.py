@@ -57,12 +57,14 @@ def quick_plan(
     for operation in operations:
         cells = full_plan(operation, dtypes, modes)
         own: set[tuple[str, str]] = set()
-        wanted = {part for cell in cells for part in _parts(operation, cell)}
+        edges_of = {cell: _edges(operation, cell) for cell in cells}
+        wanted = {part for cell in cells for part in _parts(cell, edges_of[cell])}
         chosen: list[Cell] = []
         while cells and wanted - own:
-            best = max(cells, key=lambda cell: _gain(operation, cell, wanted - own, covered))
+            left = wanted - own
+            best = max(cells, key=lambda cell: _gain(cell, edges_of[cell], left, covered))
             cells.remove(best)
-            fresh = _edges(operation, best)
+            fresh = edges_of[best]
             edges = tuple(e for e in fresh if ("edge", e) not in own or _new(best, e, covered)) or fresh[:1]
             chosen.append(Cell(best.dtype, best.mode, edges))
             own |= {("dtype", best.dtype), ("mode", best.mode), *(("edge", e) for e in edges)}
@@ -79,8 +81,8 @@ def _edges(operation: Operation, cell: Cell) -> tuple[Edge, ...]:
     return tuple(found)
 
 
-def _parts(operation: Operation, cell: Cell) -> list[tuple[str, str]]:
-    return [("dtype", cell.dtype), ("mode", cell.mode), *(("edge", edge) for edge in _edges(operation, cell))]
+def _parts(cell: Cell, edges: tuple[Edge, ...]) -> list[tuple[str, str]]:
+    return [("dtype", cell.dtype), ("mode", cell.mode), *(("edge", edge) for edge in edges)]
 
 
 def _new(cell: Cell, edge: Edge, covered: set[tuple[str, str]]) -> bool:
@@ -88,8 +90,8 @@ def _new(cell: Cell, edge: Edge, covered: set[tuple[str, str]]) -> bool:
 
 
 def _gain(
-    operation: Operation, cell: Cell, wanted: set[tuple[str, str]], covered: set[tuple[str, str]]
+    cell: Cell, edges: tuple[Edge, ...], wanted: set[tuple[str, str]], covered: set[tuple[str, str]]
 ) -> tuple[int, int]:
-    parts = _parts(operation, cell)
-    pairs = [(cell.dtype, cell.mode), *((a, e) for e in _edges(operation, cell) for a in (cell.dtype, cell.mode))]
+    parts = _parts(cell, edges)
+    pairs = [(cell.dtype, cell.mode), *((a, e) for e in edges for a in (cell.dtype, cell.mode))]
     return sum(part in wanted for part in parts), sum(pair not in covered for pair in pairs)

@@ -23,6 +23,7 @@ __all__ = [
     "REAL",
     "SMALL_FLOATS",
     "case",
+    "constants",
     "edges",
     "namespace",
     "numpy_function",
@@ -49,11 +50,14 @@ def case(edge: Edge, *operands: Operand | tuple[int, ...], **params: object) -> 
     return Case(edge, made, params)
 
 
-def shapes(
-    *several: tuple[int, ...], values: str = "normal", is_constant: bool = False, **params: object
-) -> tuple[Case, ...]:
+def shapes(*several: tuple[int, ...], values: str = "normal", **params: object) -> tuple[Case, ...]:
     """Return a case for each shape, of one operand; the edge is read off the shape."""
-    return tuple(case(_edge_of(shape), Operand(shape, values, None, is_constant), **params) for shape in several)
+    return tuple(case(_edge_of(shape), Operand(shape, values), **params) for shape in several)
+
+
+def constants(*several: tuple[int, ...], values: str = "normal", **params: object) -> tuple[Case, ...]:
+    """Return a case for each shape, of one operand that no gradient is taken of."""
+    return tuple(case(_edge_of(shape), Operand(shape, values, None, True), **params) for shape in several)
 
 
 def edges(names: Iterable[Edge], *operands: Operand | tuple[int, ...], **params: object) -> tuple[Case, ...]:

@@ -18,6 +18,7 @@ from .build import (
     NUMERIC,
     REAL,
     case,
+    constants,
     edges,
     namespace,
     shapes,
@@ -46,9 +47,9 @@ def _along(values: str, *, empty: bool = True, edged: tuple[int, ...] = (3, 4)) 
 def _sorting() -> tuple[Case, ...]:
     return (
         # Equal numbers are kinks.
-        *shapes((3, 5), (0, 3), (1, 1), values="few", is_constant=True, axis=-1, descending=False, stable=True),
+        *constants((3, 5), (0, 3), (1, 1), values="few", axis=-1, descending=False, stable=True),
         *shapes((5, 3), values="distinct", axis=0, descending=True, stable=False),
-        *shapes((2, 3, 4), values="few", is_constant=True, axis=1, descending=True, stable=True),
+        *constants((2, 3, 4), values="few", axis=1, descending=True, stable=True),
         *edges(_VALUES, Operand((2, 6), "distinct"), axis=-1, descending=False, stable=True),
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..case import Case, Edge, Operand, Operation
 from ..reference import statistical as _right
 from ..ulp import Values
-from .build import COMPLEX, FLOATS, NUMERIC, REAL, SMALL_FLOATS, case, edges, namespace, shapes
+from .build import COMPLEX, FLOATS, NUMERIC, REAL, SMALL_FLOATS, case, constants, edges, namespace, shapes
 
 __all__ = ["operations"]
 
@@ -20,7 +20,7 @@ def _lanes(
     """Cases of a reduction; `of_one` says that one number alone has no gradient."""
     return (
         *shapes((3, 5), values=values, axis=None, keepdims=False, **params),
-        *shapes((), (1, 1), values=values, is_constant=of_one, axis=None, keepdims=False, **params),
+        *(constants if of_one else shapes)((), (1, 1), values=values, axis=None, keepdims=False, **params),
         *shapes((2, 3, 4), values=values, axis=(0, 2), keepdims=True, **params),
         *shapes((3, 5), values=values, axis=-1, keepdims=False, **params),
         *edges(edged, Operand((3, 4), values), axis=0, keepdims=False, **params),
