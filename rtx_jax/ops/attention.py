@@ -134,12 +134,13 @@ def _positions(
     key_lengths: jax.Array | None,
 ) -> list[jax.Array]:
     """Return which keys each query sees by lengths, causality and window."""
-    t = np.arange(sizes.queries, dtype=np.int32)[:, None]
-    s = np.arange(sizes.keys, dtype=np.int32)[None, :]
+    # Made on the device: a table of T times S would be a constant of the program.
+    t = lax.broadcasted_iota(np.int32, (sizes.queries, 1), 0)
+    s = lax.broadcasted_iota(np.int32, (1, sizes.keys), 1)
     rows = [
         None if n is None else cast(n, np.dtype(np.int32)).reshape(-1, 1, 1, 1, 1) for n in (query_lengths, key_lengths)
     ]
-    seen = [jnp.asarray(at < n) for at, n in zip((t, s), rows, strict=True) if n is not None]
+    seen = [at < n for at, n in zip((t, s), rows, strict=True) if n is not None]
     left, right = sizes.window
     if causal:
         right = 0
@@ -155,9 +156,9 @@ def _positions(
         offset = cast(q_offset, np.dtype(np.int32)).reshape(-1, 1, 1, 1, 1)
     diagonal = t + offset
     if left is not None:
-        seen.append(jnp.asarray(s >= diagonal - left))
+        seen.append(s >= diagonal - left)
     if right is not None:
-        seen.append(jnp.asarray(s <= diagonal + right))
+        seen.append(s <= diagonal + right)
     return seen
 
 

@@ -26,7 +26,8 @@ def _centred(x: jax.Array, axes: tuple[int, ...]) -> tuple[jax.Array, jax.Array,
     # What rounding left of the mean; its derivative is zero.
     off = lax.stop_gradient(jnp.mean(rest, axes, keepdims=True))
     rest = rest - off
-    return mean + off, rest, jnp.mean(rest * rest, axes, keepdims=True)
+    mean = jnp.where(lax.is_finite(off), mean + off, mean)  # of an infinite mean nothing is left to correct
+    return mean, rest, jnp.mean(rest * rest, axes, keepdims=True)
 
 
 def _affine(x: jax.Array, weight: jax.Array | None, bias: jax.Array | None, shape: tuple[int, ...]) -> jax.Array:
