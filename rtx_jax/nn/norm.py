@@ -1,7 +1,8 @@
 """Norms.
 
 Statistics are taken in float32 (float64 of float64) and the result is rounded once, so that float16 does not overflow;
-of values around 10,000 with deviations of 0.01 the deviations are still right. The result has the dtype of `x`.
+of values around 10,000 with deviations of 0.01 the deviations are still right. Squares are formed there, so float32 and
+bfloat16 values beyond 1e19 overflow, as in the formula. The result has the dtype of `x`.
 """
 
 from __future__ import annotations

@@ -60,6 +60,33 @@ assert rtx_jax.nn.relu.__module__ == "rtx_jax.nn.activation"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+def test_vmap_is_a_loop() -> None:
+    rng = np.random.default_rng(1)
+    x = xp.asarray(rng.standard_normal((2, 3, 4, 2, 6)))
+    w = xp.asarray(rng.standard_normal((2, 6)))
+    lengths = xp.asarray([[4, 2, 0], [1, 3, 4]])
+    cos, sin = nn.rope_tables(9, 6, dtype=xp.float64)
+    at = xp.asarray([[0, 8, 2, 3], [5, 5, 6, 1]])
+
+    def every(x: xp.Array, w: xp.Array, lengths: xp.Array, at: xp.Array) -> list[xp.Array]:
+        return [
+            nn.layer_norm(x, w),
+            nn.rms_norm(x, w),
+            nn.group_norm(x, 2),
+            nn.batch_norm(x, training=True)[1],
+            nn.attention(x, x, x, causal=True, key_lengths=lengths),
+            nn.rope(x, cos, sin, positions=at),
+            nn.linear(x, w[None, :]),
+            nn.prelu(x, w[:1]),
+            nn.softmax(x, axis=1),
+        ]
+
+    rows = xp.jit(xp.vmap(every))(x, w, lengths, at)
+    for n in range(2):
+        for got, want in zip(rows, xp.jit(every)(x[n], w[n], lengths[n], at[n]), strict=True):
+            np.testing.assert_allclose(np.asarray(got[n]), np.asarray(want), rtol=1e-12, atol=1e-14)
+
+
 def test_64_bits_without_the_global_setting() -> None:
     assert not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     x = xp.asarray(np.linspace(-1, 1, 6).reshape(2, 3))
