@@ -42,15 +42,14 @@ class Quantized(Wrapper[T]):
 
     Examples
     --------
-    >>> from rtx_jax.backend import CpuBackend
-    >>> from rtx_jax.backend.quantized import Quantized
+    >>> from rtx_jax.backend import CpuBackend, Quantized
     >>> from rtx_jax.quant import PerChannel, QuantScheme
     >>> B = Quantized(CpuBackend(), QuantScheme("int8", PerChannel(0)))
     >>> B.name()
     'quantized<cpu>'
     >>> weight = B.quantize(B.from_data([1.0, -2.0, 0.5, 0.25], (2, 2)))
     >>> B.to_data(B.linear(B.from_data([2.0, 2.0], (1, 2)), weight)).round(2)
-    array([-2. ,  1.5], dtype=float32)
+    array([-2.02,  1.5 ], dtype=float32)
     """
 
     prefix: ClassVar[str] = "quantized"

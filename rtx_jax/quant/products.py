@@ -253,8 +253,8 @@ def qmatmul(
     >>> from rtx_jax.quant import PerChannel, QuantScheme, qmatmul, quantize
     >>> weight = quantize(xp.asarray([[1.0, -2.0], [0.5, 0.25]], dtype=xp.float32), QuantScheme("int8", PerChannel(0)))
     >>> x = xp.asarray([[1.0, 1.0]], dtype=xp.float32)
-    >>> xp.round(qmatmul(x, weight.T), decimals=2)
-    Array([[-1.  ,  0.75]], dtype=float32)
+    >>> qmatmul(x, weight.T)  # -1 and 0.75, to half a scale for each weight
+    Array([[-1.0078741 ,  0.74803156]], dtype=float32)
     """
     if not isinstance(b, QTensor):
         raise InvalidArgument(
