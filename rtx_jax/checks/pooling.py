@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from ..errors import InvalidArgument, ShapeMismatch
 from .parameters import whole
 from .spatial import Pairs, batched, entries, pads, room, sizes, windows
@@ -53,8 +55,8 @@ class Pool:
             shape, self.kernel_size, self.stride, self.padding, self.shape[-spatial:], strict=True
         ):
             first, last = (-lo, n + hi) if include_pad else (0, n)
-            starts = range(-lo, -lo + count * s, s)
-            out.append(tuple([min(start + k, last) - max(start, first) for start in starts]))
+            starts = np.arange(count) * s - lo
+            out.append(tuple((np.minimum(starts + k, last) - np.maximum(starts, first)).tolist()))
         return tuple(out)
 
 

@@ -106,13 +106,19 @@ def _cubic(places: np.ndarray, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the indices of the four elements about each place, those at the border repeated, and their weights."""
     low = np.floor(places).astype(np.int64)
     part = places - low
-    taps = []
+    taps: list[tuple[np.ndarray, np.ndarray]] = []
     for offset in (-1, 0, 1, 2):
         d = np.abs(part - offset)
         near = ((_A + 2) * d - (_A + 3)) * d * d + 1
         far = ((_A * d - 5 * _A) * d + 8 * _A) * d - 4 * _A
         weight = np.where(d <= 1, near, np.where(d < 2, far, 0.0))
-        taps.append((np.clip(low + offset, 0, n - 1), weight))
+        index = np.clip(low + offset, 0, n - 1)
+        if taps:
+            # At the border taps fall on one element, which counts once: an infinite one is not taken from itself.
+            last_index, last_weight = taps[-1]
+            weight = np.where(index == last_index, weight + last_weight, weight)
+            taps[-1] = last_index, np.where(index == last_index, 0.0, last_weight)
+        taps.append((index, weight))
     return taps
 
 

@@ -137,6 +137,15 @@ def test_elements_of_weight_zero_take_no_part() -> None:
     assert np.asarray(grad).ravel().tolist() == [1, 0, 0]
 
 
+def test_taps_beyond_the_border_are_one_element() -> None:
+    x = np.asarray([[[[INF, 1.0, 2.0, 3.0, -INF]]]])
+    got = np.asarray(nn.interpolate(array(x), size=(1, 9), mode="bicubic"))
+    with np.errstate(invalid="ignore"):
+        want = resample(x, (1, 9), taps_of("bicubic", (1, 9)))
+    assert np.isinf(want[..., [0, 1, -2, -1]]).all() and want[0, 0, 0, 4] == 2.0
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("mode", "size", "params"),
     [
