@@ -86,6 +86,8 @@ def test_index_add():
     assert R["index_add"](rows, [0, 9, 9], num_rows=2, mode="fill").tolist() == [[1, 2], [0, 0]]
     assert R["index_add"](rows, [0, 9, 9], num_rows=2, mode="clip").tolist() == [[1, 2], [8, 10]]
     assert R["index_add"](np.array([100, 100], np.int8), [0, 0], num_rows=1).tolist() == [-56]
+    with pytest.raises(UnsupportedDType):
+        R["index_add"](np.array([True]), [0], num_rows=1)
     with pytest.raises(ShapeMismatch):
         R["index_add"](rows, [0, 1], num_rows=2)
     with pytest.raises(IndexOutOfBounds):
@@ -106,8 +108,11 @@ def test_embedding():
     assert R["embedding"](np.array(1), table).tolist() == [3, 4]
     with pytest.raises(IndexOutOfBounds):
         R["embedding"](np.array([2]), table)
-    with pytest.raises(UnsupportedDType):
+    assert R["embedding"](np.array([1]), table.astype(np.int8)).dtype == np.int8
+    with pytest.raises(InvalidArgument):
         R["embedding"](np.array([1.0]), table)
+    with pytest.raises(InvalidDimension):
+        R["embedding"](np.array([1]), table[0])
 
 
 def test_products_of_matrices():

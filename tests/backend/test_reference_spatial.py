@@ -203,6 +203,15 @@ def test_interpolation_by_hand(mode, params, want):
     np.testing.assert_allclose(got, [[want]], rtol=1e-15)
 
 
+def test_nearest_takes_integers_and_whole_quotients():
+    x = np.arange(49, dtype=np.int32)[None, None]
+    for n, m in ((49, 7), (49, 21), (21, 49), (3, 49)):
+        got = R["interpolate"](x[..., :n], size=m)
+        assert got.dtype == np.int32 and got[0, 0].tolist() == [i * n // m for i in range(m)]
+    with pytest.raises(UnsupportedDType):
+        R["interpolate"](x, size=3, mode="linear")
+
+
 def test_areas_overlap_where_sizes_do_not_divide():
     x = np.array([[[1.0, 2.0, 4.0, 8.0, 16.0]]])
     # Elements 0..1, 1..3 and 3..4.

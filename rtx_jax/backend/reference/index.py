@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...checks import index as check
-from ...checks.elementwise import kind_of
+from ...checks.elementwise import kind_of, numeric
 from ...checks.shape import rank_at_least
 from .reduction import lane_sum
 from .rounding import exact, integer_range, narrow
@@ -61,6 +61,7 @@ def index_add(
 
     Each sum is exact and rounded once. An index out of range is an error, is clipped, or (``"fill"``) its row dropped.
     """
+    numeric("index_add", x.dtype)
     rank_at_least("index_add", x.shape, 1)
     rows, valid = _rows("index_add", indices, num_rows, mode)
     check.index_add_rows("index_add", x.shape, len(rows))

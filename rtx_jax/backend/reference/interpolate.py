@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ...checks import interpolate as check
-from ...checks.elementwise import floating
+from ...checks.elementwise import floating, numeric
 from .rounding import narrow, wide
 
 __all__ = ["interpolate"]
@@ -28,9 +28,9 @@ def interpolate(
     """Return `x` (B, C, ...) sampled at `size` places, or at ``floor(n * scale_factor)``.
 
     Sample i lies at ``i * step`` in ``"nearest"`` and with `align_corners` (then ``step = (n - 1) / (m - 1)``), and at
-    ``(i + 1/2) * step - 1/2`` otherwise, where step is 1 over the scale factor, or n / m if sizes were given.
+    ``(i + 1/2) * step - 1/2`` otherwise, where step is 1 over the scale factor, or n / m if sizes were given. The two
+    nearest modes take integers too.
     """
-    floating("interpolate", x.dtype)
     plan = check.interpolation(
         x.shape,
         size=size,
@@ -39,6 +39,7 @@ def interpolate(
         align_corners=align_corners,
         recompute_scale_factor=recompute_scale_factor,
     )
+    (numeric if plan.mode.startswith("nearest") else floating)("interpolate", x.dtype)
     out = wide(x)
     with np.errstate(all="ignore"):
         for axis, m in enumerate(plan.size):
@@ -65,10 +66,11 @@ def _weights(mode: str, n: int, m: int, factor: float | None, align_corners: boo
         if mode == "area":
             start, stop = i * n // m, -(-(i + 1) * n // m)
             row[start:stop] = 1 / (stop - start)
-        elif mode == "nearest":
-            row[min(math.floor(i * step), n - 1)] = 1
-        elif mode == "nearest-exact":
-            row[min(math.floor((i + 0.5) * step), n - 1)] = 1
+        elif mode.startswith("nearest"):
+            half = mode == "nearest-exact"
+            # Of sizes, in integers: a rounded quotient could fall below a whole number.
+            nearest = (2 * i + half) * n // (2 * m) if factor is None else math.floor((i + half / 2) / factor)
+            row[min(nearest, n - 1)] = 1
         else:
             place = i * step if align_corners else (i + 0.5) * step - 0.5
             if mode != "bicubic":

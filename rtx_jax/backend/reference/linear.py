@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...checks import linear as check
+from ...checks.index import integers
+from ...checks.shape import rank
 from .index import gather
 from .rounding import narrow, wide
 
@@ -30,5 +32,6 @@ def linear(
 
 def embedding(indices: np.ndarray, weight: np.ndarray, /, *, mode: str = "error") -> np.ndarray:
     """Return the rows of `weight` at `indices` of any shape: ``(*indices.shape, weight.shape[1])``."""
-    check.embedding(indices.dtype, weight.shape, weight.dtype)
+    integers("embedding", indices.dtype)
+    rank("embedding", weight.shape, 2, "weight")
     return gather("embedding", weight, indices.reshape(-1), mode).reshape(*indices.shape, weight.shape[1])
