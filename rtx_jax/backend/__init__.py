@@ -16,6 +16,7 @@ from .protocols import ActivationOps, AttentionOps, KVCacheOps, ModuleOps, Tenso
 from .quantized import Propagation, Quantized
 from .results import BackendResult, Err, Ok, attempt
 from .select import Candidate, Explanation, auto_select, backend_of, explain
+from .tensor_handle import TensorHandle
 from .webgpu import WebGpuBackend
 from .wrapper import Wrapper
 
@@ -49,6 +50,7 @@ __all__ = [
     "Quantized",
     "RocmBackend",
     "Tensor",
+    "TensorHandle",
     "TensorOps",
     "TpuBackend",
     "WebGpuBackend",

@@ -19,13 +19,14 @@ from ..core.dtypes import INTEGRAL, KIND, WIDE, has_wide_floats
 from ..core.handle import Handle, data_of, share, tracing
 from ..core.host import place as place_host
 from ..core.host import scalar_operand
-from ..core.op import Op, raise_translated
+from ..core.op import Compiled, Op, raise_translated
 from ..errors import BackendUnavailable, ConcretizationError, InvalidArgument
 from .base import Backend
 from .core import Params
 from .device import Device
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
 from .operations import OPERATIONS
+from .tensor_handle import TensorHandle
 
 __all__ = ["CpuBackend", "CudaBackend", "JaxBackend", "MetalBackend", "RocmBackend", "TpuBackend"]
 
@@ -102,6 +103,8 @@ class JaxBackend(Backend[jax.Array]):
                 if x.dtype in WIDE:
                     wide = True
             elif x is not None:
+                if any(isinstance(x, TensorHandle) for x in operands):
+                    return self._consuming(operation, operands, params)
                 operands = tuple([self._operand(operation, x) for x in operands])
                 wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
                 break
@@ -122,12 +125,45 @@ class JaxBackend(Backend[jax.Array]):
         except Exception as error:
             raise_translated(operation, error)
 
+    def _consuming(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
+    ) -> jax.Array:
+        """Run an operation on handles: the memory of one that was given up may become that of the result."""
+        free: list[int] = []
+        arrays: list[jax.Array | np.ndarray | None] = []
+        for i, x in enumerate(operands):
+            if isinstance(x, TensorHandle):
+                x, alone = x._consume()
+                if alone and type(x) is ArrayImpl and trace_is_clean():
+                    free.append(i)
+            arrays.append(x if x is None else self._operand(operation, x))
+        static: Hashable = params[0] if len(params) == 1 else params
+        compiled, wide = _OPS[operation].variant(static)
+        try:
+            with x64(wide or any(x is not None and x.dtype in WIDE for x in arrays)):
+                if free:
+                    result = jax.eval_shape(compiled, *arrays)
+                    fitting = [
+                        i
+                        for i in free
+                        if isinstance(result, jax.ShapeDtypeStruct)
+                        and (arrays[i].shape, arrays[i].dtype) == (result.shape, result.dtype)  # type: ignore[union-attr]
+                        and all(arrays[i] is not other for j, other in enumerate(arrays) if j != i)
+                    ][:1]
+                    if fitting:
+                        return _donating(compiled, fitting[0])(*arrays)  # type: ignore[return-value]
+                return compiled(*arrays)  # type: ignore[return-value]
+        except Exception as error:
+            raise_translated(operation, error)
+
     def _operand(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
         """Return one operand as the compiled call takes it."""
         if isinstance(x, jax.Array) or x is None:
             return x
         if isinstance(x, Handle):
             return data_of(x) if tracing.active else share(x)
+        if isinstance(x, TensorHandle):
+            return x._consume()[0]
         if isinstance(x, np.ndarray) and operation in _HOST_OPERANDS:
             return x  # our own copy
         raise self._not_a_tensor(operation, x)
@@ -138,8 +174,8 @@ class JaxBackend(Backend[jax.Array]):
         """Turn parameters that are operands of the compiled call into operands, and say where results are made."""
         if operation == "gt_scalar" or operation == "clamp":
             x: jax.Array = operands[0]  # type: ignore[assignment]
-            if isinstance(x, Handle):
-                x = self._operand(operation, x)  # type: ignore[assignment]
+            if not isinstance(x, jax.Array):
+                x = self._operand(operation, x)
             dtype = x.dtype
             values: Sequence[float] = params  # type: ignore[assignment]
             if dtype in INTEGRAL:
@@ -379,6 +415,12 @@ class JaxBackend(Backend[jax.Array]):
                 reason="another generator",
             )
         return jax.random.key_data(typed)  # type: ignore[return-value]
+
+
+@functools.lru_cache(maxsize=1024)
+def _donating(compiled: Compiled, place: int) -> Compiled:
+    """Return the compiled call that may put its result into the memory of one operand."""
+    return jax.jit(lambda *operands: compiled(*operands), donate_argnums=place)
 
 
 @functools.cache
