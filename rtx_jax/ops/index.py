@@ -17,8 +17,9 @@ from jax import lax
 from ..checks.index import index_add_rows, mode_of
 from ..checks.parameters import integer, whole
 from ..checks.shape import rank, rank_at_least
-from ..core.dtypes import int32, int64
+from ..core.dtypes import bool_, int32, int64
 from ..core.gather import bring_near, missing_value
+from ..errors import UnsupportedDType
 from ..raw._kinds import accumulator, cast
 
 __all__ = ["index_add", "index_select"]
@@ -42,6 +43,10 @@ def index_add(
     """
     integer("index_add", indices.dtype, "indices")
     rank("index_add", indices.shape, 1, "indices")
+    if x.dtype == bool_:
+        raise UnsupportedDType(
+            "index_add", "x", got="bool", wanted="numbers", remedy="Cast it first.", dtype=x.dtype, op="index_add"
+        )
     rank_at_least("index_add", x.shape, 1)
     index_add_rows("index_add", x.shape, indices.shape[0])
     size = whole("index_add", "num_rows", num_rows, 0)
