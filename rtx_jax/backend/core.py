@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import BackendLimitation, InvalidArgument, UnsupportedDType
+from ..errors import BackendLimitation, InvalidArgument, OutOfMemory, RtxError, UnsupportedDType
 from .operations import MANAGEMENT, OPERATIONS
 
 __all__ = ["BackendCore", "Params", "T", "Tensor"]
@@ -84,7 +84,14 @@ class BackendCore(ABC, Generic[T]):
 
             return default_body(self, operation)(*operands, *params)
         names = OPERATIONS[operation].params
-        return function(*operands, **dict(zip(names, params, strict=True)))  # type: ignore[return-value]
+        try:
+            return function(*operands, **dict(zip(names, params, strict=True)))  # type: ignore[return-value]
+        except RtxError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemory(
+                operation, got=str(error) or "no memory", remedy="Free tensors or use smaller pieces."
+            ) from error
 
     def _function(self, name: str) -> Callable[..., object]:
         """Return a function of the table that manages tensors.

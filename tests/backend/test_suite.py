@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rtx_jax.backend import Backend, CpuBackend, NumpyBackend
+from rtx_jax.backend import Backend, CpuBackend, NumpyBackend, Wrapper
 from rtx_jax.errors import HostFallback
 from tests.backend.cases import CASES, Case
 from tests.backend.toy import ToyBackend
@@ -61,6 +61,17 @@ def test_cpu(case: Case, dtype: np.dtype) -> None:
 def test_cpu_compiled(case: Case) -> None:
     B = CpuBackend()
     got, operands = run(case, B, DTYPES[0], jax.jit(lambda *xs: case.call(B, *xs)))
+    check(case, got, operands, DTYPES[0])
+
+
+class Plain(Wrapper[jax.Array]):
+    """A wrapper that changes nothing."""
+
+
+@by_id
+def test_wrapped(case: Case) -> None:
+    B = Plain(Plain(CpuBackend()))
+    got, operands = run(case, B, DTYPES[0])
     check(case, got, operands, DTYPES[0])
 
 
