@@ -121,8 +121,13 @@ def test_an_index_out_of_range_under_jit() -> None:
     want = [[nan, 2, nan], [nan, 2, nan], [1, 2, 3], [0, 2, 0], [0, 2, 0], [1, 2, 3], [nan, 2, nan], [least, 2, least]]
     np.testing.assert_array_equal(got, want)
     for mode, reported in (("error", True), ("fill", False), ("clip", False)):
-        error, _ = xp.checked(lambda x, i: nn.index_select(x, i, mode=mode))(x, indices)  # noqa: B023
-        assert bool(error) is reported
+        for fn in (
+            lambda x, i: nn.index_select(x, i, mode=mode),  # noqa: B023
+            lambda x, i: nn.index_add(x, i, 3, mode=mode),  # noqa: B023
+            lambda x, i: nn.embedding(i, x, mode=mode),  # noqa: B023
+        ):
+            error, _ = xp.checked(fn)(x, indices)
+            assert bool(error) is reported
 
 
 def test_eager_modes() -> None:
