@@ -1,0 +1,246 @@
+"""The calls of the JAX backends: operands and parameters in, one cached compiled call, the result out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Sequence
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from .. import _config
+from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_is_clean, x64
+from ..core import devices as core_devices
+from ..core.dtypes import INTEGRAL, WIDE
+from ..core.handle import Handle, data_of, share, tracing
+from ..core.host import place as place_host
+from ..core.host import scalar_operand
+from ..core.op import Compiled, Op, raise_translated
+from .base import Backend
+from .core import Params
+from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
+from .operations import OPERATIONS
+from .tensor_handle import TensorHandle
+
+__all__ = ["JaxCalls"]
+
+_PLACED = ("full", "rand", "randn")  # their device is where their operand is
+_INDEXED = {"index_select": 1, "index_add": 1, "embedding": 0}
+
+
+def _ops() -> dict[str, Op]:
+    table = {}
+    for name, fn in FUNCTIONS.items():
+        left_out = RUN_TIME.get(name, ()) + (("device",) if name in _PLACED else ())
+        table[name] = Op(name, fn, tuple(p for p in OPERATIONS[name].params if p not in left_out))
+    return table
+
+
+_OPS = _ops()
+_HOST_OPERANDS = frozenset((*_PLACED, *_INDEXED, "attention"))
+_PREPARED = frozenset((*RUN_TIME, *_PLACED, *_INDEXED))
+
+
+class JaxCalls(Backend[jax.Array]):
+    """A backend whose operations are compiled calls of JAX; `jax.JaxBackend` gives it devices and random numbers."""
+
+    def _apply(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params = ()
+    ) -> jax.Array:
+        op = _OPS[operation]
+        if operation in _PREPARED:
+            operands, params = self._prepare(operation, operands, params)
+        static: Hashable = params[0] if len(params) == 1 else params
+        compiled, wide = op.cache.get(static) or op.build(static)
+        for x in operands:
+            if type(x) is ArrayImpl:
+                if x.dtype in WIDE:
+                    wide = True
+            elif x is not None:
+                if any(isinstance(x, TensorHandle) for x in operands):
+                    return self._consuming(operation, operands, params)
+                operands = tuple([self._operand(operation, x) for x in operands])
+                wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
+                break
+        if operands and operands[-1] is None:  # each costs a little in the compiled call
+            count = len(operands) - 1
+            while operands[count - 1] is None:
+                count -= 1
+            operands = operands[:count]
+        try:
+            if wide:
+                previous = X64_UNSET
+                try:
+                    previous = swap_x64(True)
+                    return compiled(*operands)  # type: ignore[return-value]
+                finally:
+                    restore_x64(previous)
+            return compiled(*operands)  # type: ignore[return-value]
+        except Exception as error:
+            raise_translated(operation, error)
+
+    def _consuming(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
+    ) -> jax.Array:
+        """Run an operation on handles: the memory of one that was given up may become that of the result."""
+        free: list[int] = []
+        arrays: list[jax.Array | np.ndarray | None] = []
+        for i, x in enumerate(operands):
+            if isinstance(x, TensorHandle):
+                x, alone = x._consume()
+                if alone and type(x) is ArrayImpl and trace_is_clean():
+                    free.append(i)
+            arrays.append(x if x is None else self._operand(operation, x))
+        static: Hashable = params[0] if len(params) == 1 else params
+        compiled, wide = _OPS[operation].variant(static)
+        try:
+            with x64(wide or any(x is not None and x.dtype in WIDE for x in arrays)):
+                if free:
+                    result = jax.eval_shape(compiled, *arrays)
+                    fitting = [
+                        i
+                        for i in free
+                        if isinstance(result, jax.ShapeDtypeStruct)
+                        and (arrays[i].shape, arrays[i].dtype) == (result.shape, result.dtype)  # type: ignore[union-attr]
+                        and all(arrays[i] is not other for j, other in enumerate(arrays) if j != i)
+                    ][:1]
+                    if fitting:
+                        return _donating(compiled, fitting[0])(*arrays)  # type: ignore[return-value]
+                return compiled(*arrays)  # type: ignore[return-value]
+        except Exception as error:
+            raise_translated(operation, error)
+
+    def _operand(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
+        """Return one operand as the compiled call takes it."""
+        if isinstance(x, jax.Array) or x is None:
+            return x
+        if isinstance(x, Handle):
+            return data_of(x) if tracing.active else share(x)
+        if isinstance(x, TensorHandle):
+            return x._consume()[0]
+        if isinstance(x, np.ndarray) and operation in _HOST_OPERANDS:
+            return x  # our own copy
+        raise self._not_a_tensor(operation, x)
+
+    def _prepare(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
+    ) -> tuple[tuple[jax.Array | np.ndarray | None, ...], Params]:
+        """Turn parameters that are operands of the compiled call into operands, and say where results are made."""
+        if operation == "gt_scalar" or operation == "clamp":
+            x: jax.Array = operands[0]  # type: ignore[assignment]
+            if not isinstance(x, jax.Array):
+                x = self._operand(operation, x)
+            dtype = x.dtype
+            values: Sequence[float] = params  # type: ignore[assignment]
+            if dtype in INTEGRAL:
+                if operation == "gt_scalar":
+                    bound = integer_bound(dtype, values[0])
+                    if isinstance(bound, bool):
+                        return self._prepare_constant(x, bound)
+                    values = (bound,)
+                else:
+                    values = integer_limits(dtype, *values)
+            return (x, *[scalar_operand(v, dtype)[0] for v in values]), ()
+        if operation in _INDEXED:
+            return self._prepare_indices(operation, operands, params)
+        if operation == "full":
+            shape, value, target, placement = params
+            host = np.asarray(value, target)  # type: ignore[call-overload]
+            return (self._put(host, placement),), (shape, target)
+        if operation in _PLACED:
+            shape, target, placement = params
+            key = operands[0]
+            return (key if placement is None else self._put(key, placement),), (shape, target)
+        raise AssertionError(operation)
+
+    def _prepare_constant(self, x: jax.Array, greater: bool) -> tuple[tuple[jax.Array, jax.Array], Params]:
+        # The comparison with the least or the greatest value of an integer dtype that gives the answer.
+        info = np.iinfo(x.dtype)
+        if not greater:
+            return (x, self._scalar(int(info.max), x.dtype)), ()
+        return (
+            self.maximum(x, self.full((), int(info.min) + 1, dtype=x.dtype)),
+            self._scalar(int(info.min), x.dtype),
+        ), ()
+
+    @staticmethod
+    def _scalar(value: float, dtype: np.dtype) -> jax.Array:
+        return scalar_operand(value, dtype)[0]
+
+    def _prepare_indices(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
+    ) -> tuple[tuple[jax.Array | np.ndarray | None, ...], Params]:
+        """Give indices of the host the width that they need; those that were checked are not checked again."""
+        first, second = operands
+        place = _INDEXED[operation]
+        indices = second if place else first
+        if isinstance(indices, np.ndarray):
+            checked = True
+            rows: int = params[0] if operation == "index_add" else operands[1 - place].shape[0]  # type: ignore
+            indices = _narrow(indices, rows, params[-1] == "error")
+        else:
+            checked = self._is_readable(indices)  # type: ignore[arg-type]
+        if checked and params[-1] == "error":
+            params = (*params[:-1], "promise")
+        return ((first, indices) if place else (indices, second)), params
+
+    @staticmethod
+    def _is_readable(indices: jax.Array) -> bool:
+        """Tell whether the values of a tensor of indices are read to check them."""
+        if type(indices) is not ArrayImpl:
+            if tracing.active or not isinstance(indices, Handle):
+                return False
+            indices = data_of(indices)
+        wanted = _config.check_bounds()
+        if wanted is None:
+            return _only_cpu() or core_devices.platform_of(indices.sharding) == "cpu"
+        return wanted
+
+    def _index_values(self, indices: jax.Array) -> np.ndarray | None:
+        if not self._is_readable(indices):
+            return None
+        return np.asarray(data_of(indices) if isinstance(indices, Handle) else indices)
+
+    def _put(self, x: jax.Array | np.ndarray | None, placement: object) -> jax.Array:
+        if isinstance(x, np.ndarray) and placement is None:
+            return place_host(x)
+        if isinstance(placement, NamedSharding):
+            placement = NamedSharding(placement.mesh, PartitionSpec())
+        with x64(x.dtype in WIDE):  # type: ignore[union-attr]
+            placed: jax.Array = jax.device_put(x, placement)
+            return placed
+
+
+@functools.lru_cache(maxsize=1024)
+def _donating(compiled: Compiled, place: int) -> Compiled:
+    """Return the compiled call that may put its result into the memory of one operand."""
+    return jax.jit(lambda *operands: compiled(*operands), donate_argnums=place)
+
+
+@functools.cache
+def _only_cpu() -> bool:
+    """Tell whether every array of this process lives on the CPU: it is the default only where nothing else is."""
+    listed = jax.config.jax_platforms  # type: ignore[attr-defined]
+    return jax.default_backend() == "cpu" and (not listed or listed.strip().lower() == "cpu")
+
+
+def _narrow(indices: np.ndarray, rows: int, checked: bool) -> np.ndarray | jax.Array:
+    """Return indices of the host in the width that they need; short lists that are kept stay on the device too."""
+    kept = not indices.flags.writeable
+    if kept:
+        found = _placed.get(id(indices))
+        if found is not None and found[0] is indices and trace_is_clean():
+            return found[1]
+    narrow = indices.astype(np.int32) if rows < 2**31 and (checked or not indices.size) else indices
+    if not kept or not trace_is_clean() or jax.config.jax_default_device is not None:  # type: ignore[attr-defined]
+        return narrow
+    placed = place_host(narrow.copy())
+    if len(_placed) >= _MAX_PLACED:
+        _placed.clear()
+    _placed[id(indices)] = indices, placed
+    return placed
+
+
+_MAX_PLACED = 1024
+_placed: dict[int, tuple[np.ndarray, jax.Array]] = {}
