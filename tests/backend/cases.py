@@ -299,10 +299,9 @@ ROWS = [
 _IMAGE, _KERNEL = _r(2, 4, 7, 6, seed=5), _r(6, 2, 3, 2, seed=6)
 _Q, _K, _V = _r(2, 4, 3, 8, seed=7), _r(2, 2, 5, 8, seed=8), _r(2, 2, 5, 6, seed=9)
 _MASK = np.random.default_rng(3).random((2, 1, 3, 5)) > 0.4
-_NONE = [None] * 9
 
 
-def _attention(*operands: object, **params: object) -> Callable[..., object]:
+def _attention(**params: object) -> Callable[..., object]:
     def expected(q: np.ndarray, k: np.ndarray, v: np.ndarray, *rest: np.ndarray) -> object:
         return reference["attention"](q, k, v, *rest, layout="BNTH", **params)
 
@@ -422,7 +421,7 @@ NETWORKS = [
         [_Q, _K, _V],
         lambda B, *xs: B.flash_attention(*xs, scale=1.0, window=(1, 1), softcap=2.0, q_offset=1),
         lambda q, k, v: reference["attention"](
-            q, k, v, *_NONE[:7], np.array(1), layout="BNTH", scale=1.0, window=(1, 1), softcap=2.0
+            q, k, v, *[None] * 7, np.array(1), layout="BNTH", scale=1.0, window=(1, 1), softcap=2.0
         ),
         4,
         2.0,

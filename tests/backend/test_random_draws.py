@@ -76,7 +76,7 @@ def test_normal_values_agree(dtype: type) -> None:
 @every_dtype
 def test_uniform_values_lie_in_the_interval(dtype: type) -> None:
     CPU.seed(5)
-    values = CPU.to_data(CPU.rand((500_000,), dtype=dtype)).astype(np.float64)
+    values = CPU.to_data(CPU.rand((2_000_000,), dtype=dtype)).astype(np.float64)
     assert values.min() >= 0 and values.max() < 1
     # Kolmogorov and Smirnov at 1e-6, less the spacing of the narrow dtypes.
     grid = np.linspace(0, 1, 101)
