@@ -152,6 +152,10 @@ def _convolve(
         # The gradient of a convolution padded by more than its window has negative padding, so such padding is put
         # in by itself.
         reach = [d * (k - 1) for d, k in zip(plan.dilation, weight.shape[2:], strict=True)]
+        if spatial == 3 and common == np.float64:
+            # So is all padding here: XLA on a CPU ends the process when it compiles the gradient of a padded
+            # convolution with strides in three dimensions of float64 (JAX 0.12.0).
+            reach = [0] * spatial
         inner = tuple([(min(lo, r), min(hi, r)) for (lo, hi), r in zip(plan.padding, reach, strict=True)])
         outer = [(lo - a, hi - b) for (lo, hi), (a, b) in zip(plan.padding, inner, strict=True)]
         if any(map(any, outer)):
