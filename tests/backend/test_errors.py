@@ -176,6 +176,7 @@ def test_wrong(name: str, B: Backend) -> None:
             call(B)
     assert type(caught.value) is error or error is RtxError
     text = str(caught.value)
+    assert not text.startswith("attention")  # the method is named
     assert "got" in text and (caught.value.wanted != "" or caught.value.remedy)
 
 

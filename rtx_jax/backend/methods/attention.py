@@ -9,6 +9,7 @@ import numpy as np
 from ...checks import attention as check
 from ...checks import rope as check_rope
 from ...checks.shape import as_int
+from ...errors import RtxError
 from ..core import BackendCore, T
 from .shape import product_precision
 
@@ -151,12 +152,14 @@ class AttentionMethods(BackendCore[T]):
         sees, both = bool(causal), bool(return_lse)
 
         def checked() -> tuple[object, ...]:
-            sizes = check.attention(
-                dict(zip(_NAMES, facts, strict=True)), layout="BNTH", window=window, softcap=softcap, scale=scale
-            )
+            named = dict(zip(_NAMES, facts, strict=True))
+            try:
+                sizes = check.attention(named, layout="BNTH", window=window, softcap=softcap, scale=scale)
+            except RtxError as error:
+                raise error.renamed("flash_attention") from None
             return sees, sizes.window, sizes.softcap, sizes.scale, "BNTH", both, exactness
 
-        key = "attention", facts, sees, window, softcap, scale, both, exactness
+        key = "attention", facts, sees, window, type(window), softcap, scale, type(scale), both, exactness
         return self._apply("attention", operands, self._checked(key, checked))
 
     def rope(
