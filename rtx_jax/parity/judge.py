@@ -146,8 +146,6 @@ def compare(
     same_dtype
         Whether a dtype stands for the wanted one on the device.
     """
-    if operation.canonical is not None and len(got) == len(right.leaves):
-        got = [np.asarray(leaf) for leaf in operation.canonical(list(got))]
     if len(got) != len(right.leaves):
         return _impossible(f"{len(got)} arrays, wanted {len(right.leaves)}")
     for leaf, (value, wanted) in enumerate(zip(got, right.leaves, strict=True)):
@@ -157,6 +155,8 @@ def compare(
             return _impossible(f"{which}shape {value.shape}, wanted {wanted.shape}")
         if value.dtype.kind + dtype.kind != "UU" and not same_dtype(value.dtype, dtype):
             return _impossible(f"{which}dtype {value.dtype}, wanted {dtype}")
+    if operation.canonical is not None:
+        got = [np.asarray(leaf) for leaf in operation.canonical(list(got))]
     verdicts = []
     for leaf, value in enumerate(got):
         # Formulas of complex numbers differ at infinities and zeros; only moving numbers around has to keep them.
