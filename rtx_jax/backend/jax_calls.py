@@ -17,6 +17,7 @@ from ..core.handle import Handle, data_of, share, tracing
 from ..core.host import place as place_host
 from ..core.host import scalar_operand
 from ..core.op import Compiled, Op, raise_translated
+from ..errors import InvalidArgument
 from .base import Backend
 from .core import Params
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
@@ -32,8 +33,8 @@ _INDEXED = {"index_select": 1, "index_add": 1, "embedding": 0}
 def _ops() -> dict[str, Op]:
     table = {}
     for name, fn in FUNCTIONS.items():
-        left_out = RUN_TIME.get(name, ()) + (("device",) if name in _PLACED else ())
-        table[name] = Op(name, fn, tuple(p for p in OPERATIONS[name].params if p not in left_out))
+        params = [p for p in OPERATIONS[name].params if p not in RUN_TIME.get(name, ())]
+        table[name] = Op(name, fn, tuple("sharding" if p == "device" else p for p in params))
     return table
 
 
@@ -147,11 +148,15 @@ class JaxCalls(Backend[jax.Array]):
         if operation == "full":
             shape, value, target, placement = params
             host = np.asarray(value, target)  # type: ignore[call-overload]
-            return (self._put(host, placement),), (shape, target)
+            return (self._put(host, placement),), (shape, target, _spreading(operation, shape, placement))
         if operation in _PLACED:
             shape, target, placement = params
             key = operands[0]
-            return (key if placement is None else self._put(key, placement),), (shape, target)
+            return (key if placement is None else self._put(key, placement),), (
+                shape,
+                target,
+                _spreading(operation, shape, placement),
+            )
         raise AssertionError(operation)
 
     def _prepare_constant(self, x: jax.Array, greater: bool) -> tuple[tuple[jax.Array, jax.Array], Params]:
@@ -210,6 +215,25 @@ class JaxCalls(Backend[jax.Array]):
         with x64(x.dtype in WIDE):  # type: ignore[union-attr]
             placed: jax.Array = jax.device_put(x, placement)
             return placed
+
+
+def _spreading(operation: str, shape: Hashable, placement: object) -> NamedSharding | None:
+    """Return the sharding that a result is made with, if it is to be spread over several devices."""
+    if not isinstance(placement, NamedSharding):
+        return None
+    try:
+        placement.shard_shape(shape)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise InvalidArgument(
+            operation,
+            "device",
+            got=f"{core_devices.device_name(placement)} for shape {shape}",
+            wanted="a sharding that divides the shape",
+            remedy=str(error).splitlines()[0],
+            arg="device",
+            reason=str(error),
+        ) from error
+    return placement
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Sharding
 
 from ..core.promotion import integer_range
+from ..core.random import wrap_key
 from ..ops import activation, adaptive_pooling, convolution, index, norm, pooling
 from ..ops.attention import attention
 from ..ops.fold import fold, unfold
@@ -29,9 +31,13 @@ RUN_TIME: Mapping[str, tuple[str, ...]] = {"full": ("value",), "gt_scalar": ("v"
 _MAX_MULTIPLIED = 64
 
 
-def full(value: jax.Array, *, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+def full(value: jax.Array, *, shape: tuple[int, ...], dtype: np.dtype, sharding: Sharding | None = None) -> jax.Array:
     """Repeat a value."""
-    return lax.broadcast(cast(value, dtype), shape)
+    return _spread(lax.broadcast(cast(value, dtype), shape), sharding)
+
+
+def _spread(x: jax.Array, sharding: Sharding | None) -> jax.Array:
+    return x if sharding is None else lax.with_sharding_constraint(x, sharding)
 
 
 def pow(x: jax.Array, *, exp: float) -> jax.Array:
@@ -131,16 +137,16 @@ def embedding(indices: jax.Array, weight: jax.Array, *, mode: str) -> jax.Array:
     return index.rows(weight, indices, mode)
 
 
-def rand(key: jax.Array, *, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+def rand(key: jax.Array, *, shape: tuple[int, ...], dtype: np.dtype, sharding: Sharding | None = None) -> jax.Array:
     """Uniform values of a key's data."""
     with jax.threefry_partitionable(True):
-        return random.random(jax.random.wrap_key_data(key, impl="threefry2x32"), shape=shape, dtype=dtype)
+        return _spread(random.random(wrap_key(key), shape=shape, dtype=dtype), sharding)
 
 
-def randn(key: jax.Array, *, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+def randn(key: jax.Array, *, shape: tuple[int, ...], dtype: np.dtype, sharding: Sharding | None = None) -> jax.Array:
     """Normal values of a key's data."""
     with jax.threefry_partitionable(True):
-        return random.standard_normal(jax.random.wrap_key_data(key, impl="threefry2x32"), shape=shape, dtype=dtype)
+        return _spread(random.standard_normal(wrap_key(key), shape=shape, dtype=dtype), sharding)
 
 
 def integer_limits(dtype: np.dtype, low: float, high: float) -> tuple[int, int]:

@@ -125,11 +125,13 @@ def test_no_mixing_of_devices() -> None:
 def test_sharded_tensors_have_several_devices() -> None:
     mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
     sharding = NamedSharding(mesh, PartitionSpec("x"))
-    for x in (B.ones((4,), device=sharding), B.to_device(B.ones((4,)), sharding)):
+    for x in (B.ones((4,), device=sharding), B.rand((4,), device=sharding), B.to_device(B.ones((4,)), sharding)):
+        assert x.sharding == sharding
         assert set(B.device(x)) == {Device("cpu", 0), Device("cpu", 1)}
     assert B.to_data(B.sum(B.to_device(B.ones((4,)), sharding))) == [4.0]
-    with pytest.raises(InvalidArgument, match="divides"):
-        B.to_device(B.ones((3,)), sharding)
+    for call in (lambda: B.to_device(B.ones((3,)), sharding), lambda: B.ones((3,), device=sharding)):
+        with pytest.raises(InvalidArgument, match="divides"):
+            call()
 
 
 def test_to_data_is_a_copy_in_row_major_order() -> None:
