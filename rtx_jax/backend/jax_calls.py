@@ -133,6 +133,9 @@ class JaxCalls(Backend[jax.Array]):
             if not isinstance(x, jax.Array):
                 x = self._operand(operation, x)
             dtype = x.dtype
+            scalars = _scalars.get((params, dtype))
+            if scalars is not None:
+                return (x, *scalars), ()
             values: Sequence[float] = params  # type: ignore[assignment]
             if dtype in INTEGRAL:
                 if operation == "gt_scalar":
@@ -142,7 +145,13 @@ class JaxCalls(Backend[jax.Array]):
                     values = (bound,)
                 else:
                     values = integer_limits(dtype, *values)
-            return (x, *[scalar_operand(v, dtype)[0] for v in values]), ()
+            made = tuple([scalar_operand(v, dtype)[0] for v in values])
+            # -0.0 equals 0.0, and is another limit; what is made while tracing is part of that trace.
+            if all(values) and all(type(v) is ArrayImpl for v in made) and trace_is_clean():
+                if len(_scalars) >= _MAX_PLACED:
+                    _scalars.clear()
+                _scalars[params, dtype] = made
+            return (x, *made), ()
         if operation in _INDEXED:
             return self._prepare_indices(operation, operands, params)
         if operation == "full":
@@ -267,4 +276,5 @@ def _narrow(indices: np.ndarray, rows: int, checked: bool) -> np.ndarray | jax.A
 
 
 _MAX_PLACED = 1024
+_scalars: dict[tuple[Params, np.dtype], tuple[jax.Array, ...]] = {}
 _placed: dict[int, tuple[np.ndarray, jax.Array]] = {}
