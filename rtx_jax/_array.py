@@ -547,7 +547,6 @@ class Array(Handle):
     std = _methods.std
     sum = _methods.sum
     swapaxes = _methods.swapaxes
-    take = _methods.take
     transpose = _methods.transpose
     var = _methods.var
     real = property(_methods.real)

@@ -1,7 +1,8 @@
 """The methods that arrays of NumPy and of JAX share and the standard leaves out: ``x.sum()``, ``x.reshape(2, 3)``, ...
 
 Each is the namespace's function of that name, with NumPy's parameters; ``np.sum(x)`` and its like call them. Methods
-that write in place in NumPy (``sort``, ``fill``, ``put``) are not here, as JAX's return a new array instead.
+that write in place in NumPy (``sort``, ``fill``, ``put``) are not here, as JAX's return a new array instead; nor is
+``take``, which gives a handle up in `rtx_jax.backend.TensorHandle`.
 """
 
 from __future__ import annotations
@@ -197,18 +198,6 @@ def squeeze(x: Array, /, axis: Axis = None) -> Array:
 def repeat(x: Array, /, repeats: int | Array, axis: int | None = None) -> Array:
     """Repeat elements along an axis, or of the flattened array; see `rtx_jax.repeat`."""
     return xp.repeat(x, repeats, axis=axis)
-
-
-def take(
-    x: Array, /, indices: int | Sequence[int] | Array, axis: int | None = None, out: None = None, mode: str = "raise"
-) -> Array:
-    """Return the elements at indices along an axis, or of the flattened array, in the shape of `indices`."""
-    _no_out("take", out)
-    _only("take", "mode", mode, "raise", remedy="Use xp.clip or % on the indices.")
-    x, axis = (x.ravel(), 0) if axis is None else (x, axis)
-    if not -x.ndim <= axis < x.ndim:
-        return xp.take(x, xp.asarray(indices), axis=axis)  # raises, and names the axis
-    return x[(slice(None),) * (axis % x.ndim) + (xp.asarray(indices),)]
 
 
 def real(x: Array, /) -> Array:
