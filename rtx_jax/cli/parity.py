@@ -128,7 +128,7 @@ def _table(summaries: Sequence[Summary]) -> Table:
     table.add_column("Operation", no_wrap=True)
     table.add_column("dtype", no_wrap=True)
     for heading in ("max", "median", "bound", "measured"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True, min_width=8)
     table.add_column("", no_wrap=True)
     exact: dict[str, list[Summary]] = {}
     for summary in summaries:

@@ -33,7 +33,7 @@ Pair = tuple[float, float] | None
 # Rounded correctly: a little more than a half, as float64 has the exact value only to 53 bits.
 _ROUNDED = Bound(0.51, 0.5)
 # Gradients: a few roundings; in float64 what central differences are good for.
-_SLOPE, _SLOPE_64 = Bound(4.0, 2.0), Bound(65536.0, 4000.0)
+_SLOPE, _SLOPE_64 = Bound(4.0, 2.0), Bound(2.0**22, 2.3e6)
 
 # Bound and measured maximum on a CPU, over eager, jit and vmap, for dtypes of 8 and 16 bits, for float32 and complex64,
 # and for float64 and complex128. An operation that is not here rounds correctly.
