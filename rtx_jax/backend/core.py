@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ..checks.elementwise import kind_of
 from ..errors import BackendLimitation, InvalidArgument, OutOfMemory, RtxError, UnsupportedDType
 from .operations import MANAGEMENT, OPERATIONS
 
@@ -115,7 +116,7 @@ class BackendCore(ABC, Generic[T]):
 
     def supports_dtype(self, dtype: np.dtype, device: object = None) -> bool:
         """Tell whether tensors of `dtype` can live and be computed on `device` (None: the default one)."""
-        return True
+        return kind_of(dtype) != "other"
 
     def _dtype(self, operation: str, dtype: object, default: np.dtype, device: object = None) -> np.dtype:
         """Return what ``dtype=`` means.
@@ -150,8 +151,18 @@ class BackendCore(ABC, Generic[T]):
         """Return shape and dtype of an operand, None for an absent one."""
         if x is None:
             return None
+        return self._given(operation, x)
+
+    def _given(self, operation: str, x: T | None) -> Facts:
+        """Return shape and dtype of an operand that must be there.
+
+        Raises
+        ------
+        InvalidArgument
+            It is not, or no tensor.
+        """
         try:
-            return x.shape, x.dtype
+            return x.shape, x.dtype  # type: ignore[union-attr]
         except AttributeError:
             raise self._not_a_tensor(operation, x) from None
 

@@ -60,16 +60,23 @@ def _from_data(array: np.ndarray, device: object) -> np.ndarray:
     return array.copy()
 
 
+def _tensor(operation: str, x: object) -> np.ndarray:
+    if not isinstance(x, np.ndarray):
+        raise NumpyBackend()._not_a_tensor(operation, x)
+    return x
+
+
 def _to_data(x: np.ndarray) -> np.ndarray:
-    return x.reshape(-1).copy()
+    return _tensor("to_data", x).reshape(-1).copy()
 
 
 def _device(x: np.ndarray) -> Device:
+    _tensor("device", x)
     return Device("numpy", 0)
 
 
 def _to_device(x: np.ndarray, device: object) -> np.ndarray:
-    return x
+    return _tensor("to_device", x)
 
 
 def _sync(device: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
 import threading
 
@@ -42,12 +43,14 @@ class HostStream:
         """
         if seed is None:
             seed = secrets.randbits(64)
-        index = getattr(seed, "__index__", None)
-        if index is None or isinstance(seed, bool | np.bool_) or not 0 <= index() < 2**64:
+        try:
+            value = -1 if isinstance(seed, bool | np.bool_) else operator.index(seed)
+        except TypeError:
+            value = -1
+        if not 0 <= value < 2**64:
             raise InvalidArgument(
                 "seed", "seed", got=repr(seed), wanted="an integer from 0 to 2**64 - 1", arg="seed", reason="not a seed"
             )
-        value = int(index())
         return cls(np.array([value >> 32, value & 0xFFFFFFFF], np.uint32))
 
     def next(self) -> np.ndarray:

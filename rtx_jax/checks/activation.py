@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from .choices import is_one_of
 from .elementwise import floating
 from .parameters import axis, number
 
@@ -19,7 +20,7 @@ def approximation(operation: str, approximate: str) -> str:
     InvalidArgument
         It is another word.
     """
-    if approximate not in ("none", "tanh"):
+    if not is_one_of(approximate, ("none", "tanh")):
         raise InvalidArgument(
             operation,
             "approximate",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import BroadcastError, InvalidArgument, ShapeMismatch, UnsupportedDType
+from .choices import is_one_of
 from .elementwise import floating, kind_of
 from .parameters import integer, number, positive, whole
 from .shape import rank
@@ -83,7 +84,7 @@ def attention(
     InvalidArgument
         A parameter is out of range or unknown.
     """
-    if layout not in LAYOUTS:
+    if not is_one_of(layout, LAYOUTS):
         raise InvalidArgument(
             "attention",
             "layout",

@@ -17,6 +17,7 @@ __all__ = [
     "NUMERIC",
     "binary",
     "broadcast",
+    "castable",
     "common_dtype",
     "fill_value",
     "floating",
@@ -58,6 +59,9 @@ DRAWN: frozenset[np.dtype] = frozenset(
 )
 """The dtypes of random draws."""
 
+_REAL_NUMBERS: tuple[type, ...] = (int, float, np.integer, np.floating, ml_dtypes.bfloat16)
+_REAL_NUMBERS += tuple(getattr(ml_dtypes, name) for name in (*_FLOAT8, "int2", "int4", "uint2", "uint4"))
+
 _WIDER: dict[int, np.dtype] = {1: np.dtype(np.int16), 2: np.dtype(np.int32), 4: np.dtype(np.int64)}
 _MAX_FITTING = 4096
 _fitting: dict[
@@ -75,7 +79,7 @@ def _refuse(operation: str, argument: str, dtype: np.dtype, wanted: str) -> Unsu
     return UnsupportedDType(
         operation,
         argument,
-        got=dtype.name,
+        got=getattr(dtype, "name", repr(dtype)),  # other libraries have dtypes of their own
         wanted=wanted,
         remedy="Convert it with cast first.",
         dtype=dtype,
@@ -197,7 +201,7 @@ def scalar(operation: str, argument: str, value: object, *, finite: bool = False
         It is not a real number of the host (a traced value is not), or not finite where it must be.
     """
     if type(value) is not float:
-        if isinstance(value, (builtins.bool, np.bool_)) or not isinstance(value, (int, float, np.number, np.generic)):
+        if isinstance(value, (builtins.bool, np.bool_)) or not isinstance(value, _REAL_NUMBERS):
             raise InvalidArgument(
                 operation,
                 argument,
@@ -208,7 +212,7 @@ def scalar(operation: str, argument: str, value: object, *, finite: bool = False
                 reason="not a number",
             )
         try:
-            value = float(value)
+            value = float(value)  # type: ignore[arg-type]
         except (TypeError, OverflowError) as error:
             raise InvalidArgument(
                 operation, argument, got=repr(value), wanted="a real number", arg=argument, reason="not a real number"
@@ -237,6 +241,18 @@ def limits(operation: str, low: object, high: object) -> tuple[float, float]:
                 operation, argument, got=value, wanted="a number or an infinity", arg=argument, reason="NaN"
             )
     return found
+
+
+def castable(operation: str, dtype: np.dtype, target: np.dtype) -> None:
+    """Raise DTypeMismatch for a cast that would drop imaginary parts."""
+    if kind_of(dtype) == "complex" and kind_of(target) not in ("complex", "bool"):
+        raise DTypeMismatch(
+            operation,
+            "dtype",
+            got=f"{target.name} for a tensor of {dtype.name}",
+            wanted="a complex dtype or bool",
+            remedy="Take the real or the imaginary part first.",
+        )
 
 
 def fill_value(operation: str, value: object, dtype: np.dtype) -> float | int | bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import IndexOutOfBounds, InvalidArgument, ShapeMismatch
+from .choices import is_one_of
 
 __all__ = ["MODES", "host_indices", "in_range", "index_add_rows", "integers", "mode_of"]
 
@@ -22,7 +23,7 @@ def mode_of(operation: str, mode: str) -> str:
     InvalidArgument
         It is not one of `MODES`.
     """
-    if mode not in MODES:
+    if not is_one_of(mode, MODES):
         raise InvalidArgument(
             operation,
             "mode",

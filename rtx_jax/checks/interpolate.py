@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
+from .choices import flag, is_one_of
 from .parameters import positive
 from .spatial import entries, room, sizes
 
@@ -73,7 +74,7 @@ def interpolation(
     operation = "interpolate"
     spatial = len(shape) - 2
     word = mode.lower() if isinstance(mode, str) else mode
-    if word not in MODES:
+    if not is_one_of(word, MODES):
         raise InvalidArgument(
             operation, "mode", got=repr(mode), wanted="one of " + ", ".join(MODES), arg="mode", reason="unknown mode"
         )
@@ -132,9 +133,15 @@ def interpolation(
                 arg="scale_factor",
                 reason="empty output",
             )
-    if recompute_scale_factor:
+    if flag(operation, "recompute_scale_factor", recompute_scale_factor):
         ratios = None
-    return Interpolation(word, wanted, ratios, bool(align_corners), room(operation, (*shape[:2], *wanted)))
+    return Interpolation(
+        word,
+        wanted,
+        ratios,
+        align_corners is not None and flag(operation, "align_corners", align_corners),
+        room(operation, (*shape[:2], *wanted)),
+    )
 
 
 def factors(value: object, spatial: int) -> tuple[float, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from .choices import is_one_of
 from .elementwise import common_dtype, floating, scalar
 from .parameters import integer
 from .shape import rank, rank_at_least
@@ -24,7 +25,7 @@ def precision(operation: str, value: object) -> str:
     """
     if value is None:
         return "highest"
-    if value not in PRECISIONS:
+    if not is_one_of(value, PRECISIONS):
         raise InvalidArgument(
             operation,
             "precision",
@@ -83,18 +84,17 @@ def linear(
     return (*shape[:-1], weight_shape[0]), out
 
 
-def embedding(dtype: np.dtype, weight_shape: tuple[int, ...], weight_dtype: np.dtype) -> None:
+def embedding(dtype: np.dtype, weight_shape: tuple[int, ...]) -> None:
     """Check the operands of embedding: integers, and a table of vectors.
 
     Raises
     ------
     UnsupportedDType
-        The indices are not integers, or the table is not real floating.
+        The indices are not integers.
     InvalidDimension
         The table has not two axes.
     """
     integer("embedding", dtype, "indices")
-    floating("embedding", weight_dtype, "weight")
     rank("embedding", weight_shape, 2, "weight")
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
+from .choices import is_one_of
 
 __all__ = [
     "CALIBRATIONS",
@@ -151,7 +152,7 @@ def packed_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def as_calibration(operation: str, calibration: object) -> None:
     """Raise InvalidArgument unless it is the name of a calibration."""
-    if calibration not in CALIBRATIONS:
+    if not is_one_of(calibration, CALIBRATIONS):
         raise InvalidArgument(
             operation,
             "calibration",

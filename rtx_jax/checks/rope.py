@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InvalidArgument, ShapeMismatch
+from .choices import is_one_of
 from .elementwise import floating
 from .parameters import axis, integer, positive, whole
 
@@ -21,7 +22,7 @@ def _mismatch(argument: str, got: str, wanted: str, expected: object, got_shape:
 
 
 def _layout(layout: object) -> str:
-    if layout not in LAYOUTS:
+    if not is_one_of(layout, LAYOUTS):
         raise InvalidArgument(
             "rope",
             "layout",

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 
 from ..errors import InvalidArgument, InvalidDimension, OutOfMemory, ShapeMismatch
+from .choices import is_one_of
 
 __all__ = [
     "as_int",
@@ -78,7 +79,7 @@ def as_shape(operation: str, shape: object, itemsize: int = 1) -> tuple[int, ...
         raise InvalidArgument(
             operation, "shape", got=out, wanted="sizes of 0 or more", arg="shape", reason="negative size"
         )
-    if math.prod(out) * itemsize > _MAX_BYTES:
+    if math.prod(out) * itemsize > _MAX_BYTES or any(n > _MAX_BYTES for n in out):
         raise OutOfMemory(
             operation,
             "shape",
@@ -164,11 +165,14 @@ def reshape(operation: str, old: tuple[int, ...], new: object) -> tuple[int, ...
                 break
             count *= n
         else:
-            if count == math.prod(old):
+            if count == math.prod(old) and (count or max(new) <= _MAX_BYTES):
                 return new
     entries = (new,) if isinstance(new, int) else new
     if not isinstance(entries, Sequence) or isinstance(entries, (str, bytes)):
-        return as_shape(operation, new)
+        try:
+            entries = (operator.index(new),)  # type: ignore[arg-type]
+        except TypeError:
+            return as_shape(operation, new)
     out = [as_int(operation, "shape", n) for n in entries]
     if out.count(-1) > 1 or any(n < -1 for n in out):
         raise InvalidArgument(
@@ -179,6 +183,8 @@ def reshape(operation: str, old: tuple[int, ...], new: object) -> tuple[int, ...
             arg="shape",
             reason="negative size",
         )
+    if any(n > _MAX_BYTES for n in out):
+        return as_shape(operation, out)  # no tensor has it, be it empty
     size, rest = math.prod(old), math.prod(n for n in out if n != -1)
     fits = size == rest
     if -1 in out:
@@ -284,7 +290,7 @@ def precision(operation: str, value: str) -> str:
     InvalidArgument
         It is none of ``"highest"``, ``"high"`` and ``"default"``.
     """
-    if value not in ("highest", "high", "default"):
+    if not is_one_of(value, ("highest", "high", "default")):
         raise InvalidArgument(
             operation,
             "precision",

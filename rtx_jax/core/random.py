@@ -44,7 +44,7 @@ def seed_data(seed: int | None, operation: str = "key") -> np.ndarray:
         seed = secrets.randbits(64)
     try:
         value = seed.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):
         value = -1
     if not 0 <= value < 2**64 or isinstance(seed, bool | np.bool_):
         raise InvalidArgument(

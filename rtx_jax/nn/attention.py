@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, overload
 from .._array import Array
 from .._config import matmul_precision
 from ..checks.attention import window_of
+from ..checks.choices import flag
 from ..checks.parameters import number, positive
 from ..core.dtypes import int32
 from ..errors import InvalidArgument
@@ -172,12 +173,12 @@ def attention(
         "q_offset": asarray(q_offset, dtype=int32) if isinstance(q_offset, int) else q_offset,
     }
     static = (
-        bool(causal),
+        flag("attention", "causal", causal),
         window_of(window),
         None if softcap is None else positive("attention", "softcap", softcap),
         None if scale is None else number("attention", "scale", scale),
         layout,
-        bool(return_lse),
+        flag("attention", "return_lse", return_lse),
         matmul_precision(),
     )
     return call(_attention, operands, *static)  # type: ignore[return-value]

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._array import Array, call2
 from .._compat import ArrayImpl
+from ..checks.choices import flag
 from ..checks.index import in_range, mode_of
 from ..checks.parameters import whole
 from ..core.dispatch import Op
@@ -120,4 +121,9 @@ def index_add(
     """
     size = whole("index_add", "num_rows", num_rows, 0)
     found = row_mode("index_add", x, indices, size, mode)
-    return call2(_index_add, x, indices, (size, bool(deterministic), found))
+    return call2(
+        _index_add,
+        x,
+        indices,
+        (size, deterministic is not None and flag("index_add", "deterministic", deterministic), found),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._array import Array, call1
+from ..checks.choices import flag
 from ..checks.interpolate import factors
 from ..checks.spatial import Sizes, hashable
 from ..core.op import Op
@@ -81,7 +82,7 @@ def interpolate(
         hashable("interpolate", "size", size),
         None if scale_factor is None else factors(scale_factor, x.ndim - 2),
         mode.lower() if isinstance(mode, str) else str(mode),
-        None if align_corners is None else bool(align_corners),
-        bool(recompute_scale_factor),
+        None if align_corners is None else flag("interpolate", "align_corners", align_corners),
+        flag("interpolate", "recompute_scale_factor", recompute_scale_factor),
     )
     return call1(_interpolate, x, static)

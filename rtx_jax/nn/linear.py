@@ -55,7 +55,7 @@ def embedding(indices: Array, weight: Array, /, *, mode: str = "error") -> Array
     indices
         Integers of any shape, each 0 to V - 1.
     weight
-        The table, real floating of shape (V, D).
+        The table, of shape (V, D).
     mode
         What an index out of range does. ``"error"``: raises IndexOutOfBounds; where it cannot raise, the row is NaN
         and `rtx_jax.checked` reports it. ``"fill"``: NaN, without an error. ``"clip"``: the nearest row.
@@ -72,7 +72,7 @@ def embedding(indices: Array, weight: Array, /, *, mode: str = "error") -> Array
     InvalidDimension
         The table has not two axes.
     UnsupportedDType
-        The indices are not integers, or the table is not real floating.
+        The indices are not integers.
     """
     size = weight.shape[0] if weight.ndim else 0
     return call2(_embedding, indices, weight, row_mode("embedding", weight, indices, size, mode))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal, overload
 
 from .._array import Array
+from ..checks.choices import flag
 from ..checks.elementwise import scalar
 from ..checks.norm import eps as eps_of
 from ..checks.parameters import whole
@@ -238,4 +239,4 @@ def batch_norm(
     """
     operands = {"x": x, "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     rate = scalar("batch_norm", "momentum", momentum)
-    return call(_batch_norm, operands, bool(training), rate, eps_of("batch_norm", eps))  # type: ignore[return-value]
+    return call(_batch_norm, operands, flag("batch_norm", "training", training), rate, eps_of("batch_norm", eps))  # type: ignore[return-value]

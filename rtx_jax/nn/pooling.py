@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .._array import Array, call1
+from ..checks.choices import flag
 from ..checks.pooling import OutputSizes
 from ..checks.spatial import Padding, Sizes, hashable
 from ..core.op import Op
@@ -62,7 +63,7 @@ def max_pool1d(
     Parameters, result and errors are those of `max_pool2d`, for one spatial axis.
     """
     params = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    return call1(_max_pool1d, x, (*_keys("max_pool1d", params), bool(ceil_mode)))
+    return call1(_max_pool1d, x, (*_keys("max_pool1d", params), flag("max_pool1d", "ceil_mode", ceil_mode)))
 
 
 def max_pool2d(
@@ -124,7 +125,7 @@ def max_pool2d(
            [13., 15.]], dtype=float32)
     """
     params = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    return call1(_max_pool2d, x, (*_keys("max_pool2d", params), bool(ceil_mode)))
+    return call1(_max_pool2d, x, (*_keys("max_pool2d", params), flag("max_pool2d", "ceil_mode", ceil_mode)))
 
 
 def max_pool3d(
@@ -142,7 +143,7 @@ def max_pool3d(
     Parameters, result and errors are those of `max_pool2d`, for three spatial axes.
     """
     params = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    return call1(_max_pool3d, x, (*_keys("max_pool3d", params), bool(ceil_mode)))
+    return call1(_max_pool3d, x, (*_keys("max_pool3d", params), flag("max_pool3d", "ceil_mode", ceil_mode)))
 
 
 def avg_pool1d(
@@ -160,7 +161,15 @@ def avg_pool1d(
     Parameters, result and errors are those of `avg_pool2d`, for one spatial axis.
     """
     params = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
-    return call1(_avg_pool1d, x, (*_keys("avg_pool1d", params), bool(ceil_mode), bool(count_include_pad)))
+    return call1(
+        _avg_pool1d,
+        x,
+        (
+            *_keys("avg_pool1d", params),
+            flag("avg_pool1d", "ceil_mode", ceil_mode),
+            flag("avg_pool1d", "count_include_pad", count_include_pad),
+        ),
+    )
 
 
 def avg_pool2d(
@@ -220,7 +229,15 @@ def avg_pool2d(
            [3.5, 4. ]], dtype=float32)
     """
     params = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
-    return call1(_avg_pool2d, x, (*_keys("avg_pool2d", params), bool(ceil_mode), bool(count_include_pad)))
+    return call1(
+        _avg_pool2d,
+        x,
+        (
+            *_keys("avg_pool2d", params),
+            flag("avg_pool2d", "ceil_mode", ceil_mode),
+            flag("avg_pool2d", "count_include_pad", count_include_pad),
+        ),
+    )
 
 
 def avg_pool3d(
@@ -238,7 +255,15 @@ def avg_pool3d(
     Parameters, result and errors are those of `avg_pool2d`, for three spatial axes.
     """
     params = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
-    return call1(_avg_pool3d, x, (*_keys("avg_pool3d", params), bool(ceil_mode), bool(count_include_pad)))
+    return call1(
+        _avg_pool3d,
+        x,
+        (
+            *_keys("avg_pool3d", params),
+            flag("avg_pool3d", "ceil_mode", ceil_mode),
+            flag("avg_pool3d", "count_include_pad", count_include_pad),
+        ),
+    )
 
 
 def adaptive_avg_pool1d(x: Array, /, output_size: OutputSizes) -> Array:

@@ -83,7 +83,12 @@ def leaky_relu(x: jax.Array, *, negative_slope: float = 0.01) -> jax.Array:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _greater_of(slope: float, x: jax.Array) -> jax.Array:
     # 0 times infinity is no slope.
-    return lax.max(x * slope if slope else lax.full_like(x, 0), x)
+    if x.dtype.type(slope):
+        return lax.max(x * slope, x)
+    below = lax.full_like(x, 0)
+    if slope:  # too small a number for the device, but not for infinity
+        below = jnp.where(jnp.isinf(x), x * math.copysign(1, slope), below)
+    return lax.max(below, x)
 
 
 @_greater_of.defjvp
@@ -111,6 +116,10 @@ def selu(x: jax.Array) -> jax.Array:
 def celu(x: jax.Array, *, alpha: float = 1.0) -> jax.Array:
     """Return ``max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))``."""
     scale = _check.divisor("celu", "alpha", alpha)
+    if not x.dtype.type(scale):  # too small a number for the device: what it tends to
+        return relu(x)
+    if math.isinf(x.dtype.type(scale)):
+        return x
     negative = jnp.where(x > 0, lax.full_like(x, 0), x)
     return jnp.where(x > 0, x, scale * lax.expm1(negative / scale))
 

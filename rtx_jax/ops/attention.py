@@ -16,6 +16,7 @@ from jax import lax
 from .._compat import guard_dot
 from ..checks import attention as _check
 from ..checks import linear as _linear
+from ..checks.choices import flag
 from ..core.dtypes import bool_, float32, float64
 from ..raw._kinds import cast
 
@@ -94,7 +95,7 @@ def attention(
     if 0 in full:
         out = lax.full((*query.shape[:-1], sizes.value_size), 0, query.dtype)
         empty = lax.full(full[:-1], -np.inf, work)
-        return (out, _like_query(empty, query, layout)) if return_lse else out
+        return (out, _like_query(empty, query, layout)) if flag("attention", "return_lse", return_lse) else out
     scores = guard_dot(_product(_SCORES[layout], exactness, cast(grouped, work), cast(key, work))) * sizes.scale
     if sizes.softcap is not None:
         scores = sizes.softcap * lax.tanh(scores / sizes.softcap)
@@ -106,7 +107,7 @@ def attention(
     weights, lse = _softmax(scores, keep, None if sinks is None else cast(sinks, work).reshape(1, *heads, 1, 1))
     out = _weighted(_VALUES[layout], exactness, weights, cast(value, work), keep)
     out = cast(out, query.dtype).reshape(*query.shape[:-1], sizes.value_size)
-    return (out, _like_query(lse, query, layout)) if return_lse else out
+    return (out, _like_query(lse, query, layout)) if flag("attention", "return_lse", return_lse) else out
 
 
 def _grouped_query(query: jax.Array, heads: tuple[int, int], layout: str) -> jax.Array:
@@ -142,7 +143,7 @@ def _positions(
     ]
     seen = [at < n for at, n in zip((t, s), rows, strict=True) if n is not None]
     left, right = sizes.window
-    if causal:
+    if flag("attention", "causal", causal):
         right = 0
     if left is None and right is None:
         return seen

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..checks.choices import flag
 from ..checks.index import index_add_rows, mode_of
 from ..checks.parameters import integer, whole
 from ..checks.shape import rank, rank_at_least
@@ -59,7 +60,7 @@ def index_add(
         # Into one more row, which is dropped: to put zeros among the values would make a copy of them.
         places, height = jnp.where(inside, places, lax.full_like(places, size)), size + 1
     in_turn = functools.partial(_total, height)
-    if deterministic:
+    if deterministic is not None and flag("index_add", "deterministic", deterministic):
         # A CPU adds in the order of the rows anyway.
         total = lax.platform_dependent(places, x, cpu=in_turn, default=functools.partial(_in_order, height))
     else:

@@ -47,5 +47,5 @@ def embedding(indices: jax.Array, weight: jax.Array, *, mode: str = "error") -> 
     Indices are not negative. Out of range, ``"clip"`` takes the nearest row; ``"fill"`` and ``"error"`` give NaN,
     the latter reported by `rtx_jax.checked` and, where the indices are known, raised by the face.
     """
-    _check.embedding(indices.dtype, weight.shape, weight.dtype)
+    _check.embedding(indices.dtype, weight.shape)
     return rows(weight, indices, raw_mode("embedding", mode))

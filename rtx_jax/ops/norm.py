@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..checks import norm as _check
+from ..checks.choices import flag
 from ..raw._kinds import accumulator, cast
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -117,7 +118,11 @@ def batch_norm(
     """
     given = (running_mean is not None) + (running_var is not None)
     size, rate = _check.batch_norm(
-        x.shape, x.dtype, training=training, momentum=momentum, has_statistics=given == 2 or (training and not given)
+        x.shape,
+        x.dtype,
+        training=flag("batch_norm", "training", training),
+        momentum=momentum,
+        has_statistics=given == 2 or (training and not given),
     )
     _check_affine(
         "batch_norm", size, "channel", running_mean=running_mean, running_var=running_var, weight=weight, bias=bias

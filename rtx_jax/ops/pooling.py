@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from ..checks import pooling as _check
+from ..checks.choices import flag
 from ..checks.elementwise import floating
 from ..checks.spatial import Padding, Sizes, numeric
 from ..raw._kinds import accumulator, cast
@@ -115,7 +116,7 @@ def _max_pool(
         stride=stride,
         padding=padding,
         dilation=dilation,
-        ceil_mode=ceil_mode,
+        ceil_mode=flag(operation, "ceil_mode", ceil_mode),
     )
     windows = Windows(plan.kernel_size, plan.stride, plan.dilation, plan.reach)
     wide = cast(x if plan.batched else lax.expand_dims(x, (0,)), accumulator(x.dtype))
@@ -141,11 +142,11 @@ def _avg_pool(
         stride=stride,
         padding=padding,
         dilation=1,
-        ceil_mode=ceil_mode,
+        ceil_mode=flag(operation, "ceil_mode", ceil_mode),
     )
     windows = Windows(plan.kernel_size, plan.stride, plan.dilation, plan.reach)
     wide = cast(x if plan.batched else lax.expand_dims(x, (0,)), accumulator(x.dtype))
-    counts = plan.counts(x.shape[-spatial:], include_pad=count_include_pad)
+    counts = plan.counts(x.shape[-spatial:], include_pad=flag(operation, "count_include_pad", count_include_pad))
     return lax.reshape(cast(divide(total(wide, windows), counts), x.dtype), plan.shape)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._array import Array, lift, wrap_shared
 from ..checks import quant as check
+from ..checks.choices import flag
 from ..core.dispatch import Op
 from ..core.dtypes import int8
 from ..errors import InvalidArgument, UnsupportedDType
@@ -337,5 +338,6 @@ def integer_matmul(a: T, b: T, /, *, transposed: bool = False) -> T:
                 "integer_matmul", name, got=x.dtype.name, wanted="int8", dtype=x.dtype, op="integer_matmul"
             )
         check.matrix(name, x.shape, "integer_matmul")
-    check.product("integer_matmul", left.shape, right.shape[::-1] if transposed else right.shape)
-    return call(_integer_matmul, (left, right), bool(transposed), is_raw(a, b))  # type: ignore[return-value]
+    stored = flag("integer_matmul", "transposed", transposed)
+    check.product("integer_matmul", left.shape, right.shape[::-1] if stored else right.shape)
+    return call(_integer_matmul, (left, right), stored, is_raw(a, b))  # type: ignore[return-value]

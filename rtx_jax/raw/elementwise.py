@@ -13,7 +13,20 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._compat import x64
-from ..core.dtypes import COMPLEX, FLOAT8, INEXACT, INTEGRAL, NUMERIC, REAL_FLOATING, SIGNED, WIDE, bool_, float32
+from ..core.dtypes import (
+    COMPLEX,
+    FLOAT8,
+    INEXACT,
+    INTEGRAL,
+    NUMERIC,
+    REAL_FLOATING,
+    SIGNED,
+    WIDE,
+    bool_,
+    float32,
+    int2,
+    int4,
+)
 from ..errors import InvalidArgument
 from . import elementwise_complex as _complex
 from . import elementwise_real as _real
@@ -239,7 +252,11 @@ def abs(x: jax.Array, /) -> jax.Array:
         return _complex.abs(x)
     if x.dtype in REAL_FLOATING:
         return _real.abs(x)
-    return lax.abs(x) if x.dtype in SIGNED else x
+    if x.dtype not in SIGNED:
+        return x
+    if x.dtype in (int2, int4):  # which XLA has no absolute values of
+        return lax.select(lax.lt(x, lax.full_like(x, 0)), lax.neg(x), x)
+    return lax.abs(x)
 
 
 def sign(x: jax.Array, /) -> jax.Array:

@@ -82,3 +82,10 @@ def test_the_gradient_of_an_embedding_in_halves_has_a_forward_mode() -> None:
 def test_bad_input(call: Callable[[], object], error: type[errors.RtxError]) -> None:
     with pytest.raises(error):
         call()
+
+
+def test_a_table_of_integers() -> None:
+    table = np.asarray([[1, -2], [3, 2**40]], np.int64)
+    got = nn.embedding(xp.asarray([1, 0, 1]), xp.asarray(table))
+    assert got.dtype == xp.int64
+    np.testing.assert_array_equal(np.asarray(got), [[3, 2**40], [1, -2], [3, 2**40]])

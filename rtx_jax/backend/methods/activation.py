@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...checks import activation as check_activation
 from ...checks import elementwise as check
 from ...checks import shape as shapes
+from ...checks.choices import is_one_of
 from ...errors import InvalidArgument, ShapeMismatch
 from ..core import T
 from .elementwise import ElementwiseMethods
@@ -66,7 +68,7 @@ class ActivationMethods(ElementwiseMethods[T]):
         InvalidArgument
             `approximate` is neither.
         """
-        if approximate not in ("none", "tanh"):
+        if not is_one_of(approximate, ("none", "tanh")):
             raise InvalidArgument(
                 "gelu",
                 "approximate",
@@ -141,7 +143,14 @@ class ActivationMethods(ElementwiseMethods[T]):
         return self._apply("prelu", (x, weight))
 
     def silu_mul(self, gate: T, up: T, /) -> T:
-        """Return ``silu(gate) * up`` in one pass; the shapes broadcast."""
+        """Return ``silu(gate) * up`` of equal shapes, in the dtype of `gate`.
+
+        Raises
+        ------
+        ShapeMismatch
+            The shapes differ.
+        """
+        check_activation.same_shape("silu_mul", self._given("silu_mul", gate)[0], self._given("silu_mul", up)[0], "up")
         return self._binary("silu_mul", gate, up, True)
 
     def glu(self, x: T, dim: int = -1, /) -> T:

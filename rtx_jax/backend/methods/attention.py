@@ -8,8 +8,9 @@ import numpy as np
 
 from ...checks import attention as check
 from ...checks import rope as check_rope
+from ...checks.choices import flag
 from ...checks.shape import as_int
-from ...errors import RtxError
+from ...errors import InvalidArgument, RtxError
 from ..core import BackendCore, T
 from .shape import product_precision
 
@@ -145,11 +146,25 @@ class AttentionMethods(BackendCore[T]):
         if q_offset is None or hasattr(q_offset, "dtype"):
             offset = cast("T | None", q_offset)
         else:
-            offset = np.asarray(as_int("flash_attention", "q_offset", q_offset), np.int32)
+            whole = as_int("flash_attention", "q_offset", q_offset)
+            if abs(whole) >= 2**31:
+                raise InvalidArgument(
+                    "flash_attention",
+                    "q_offset",
+                    got=whole,
+                    wanted="a number of 32 bits",
+                    arg="q_offset",
+                    reason="out of range",
+                )
+            offset = np.asarray(whole, np.int32)
         exactness = product_precision("flash_attention", precision)
         operands = q, k, v, mask, bias, segment_ids, key_segment_ids, query_lengths, key_lengths, sinks, offset
-        facts = tuple([None if x is None else self._facts("flash_attention", x) for x in operands])  # type: ignore[arg-type]
-        sees, both = bool(causal), bool(return_lse)
+        facts = (
+            *[self._given("flash_attention", x) for x in (q, k, v)],
+            *[None if x is None else self._facts("flash_attention", x) for x in operands[3:]],  # type: ignore[arg-type]
+        )
+        sees = flag("flash_attention", "causal", causal)
+        both = flag("flash_attention", "return_lse", return_lse)
 
         def checked() -> tuple[object, ...]:
             named = dict(zip(_NAMES, facts, strict=True))
@@ -199,7 +214,7 @@ class AttentionMethods(BackendCore[T]):
         The inverse, and the gradient, is the rotation with ``-sin``.
         """
         operands = x, cos, sin, positions
-        facts = tuple([self._facts("rope", operand) for operand in operands])
+        facts = *[self._given("rope", operand) for operand in (x, cos, sin)], self._facts("rope", positions)
 
         def checked() -> tuple[object, ...]:
             shape_x, shape_cos, shape_sin = facts[:3]

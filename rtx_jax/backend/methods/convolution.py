@@ -186,7 +186,7 @@ class ConvolutionMethods(BackendCore[T]):
         precision: str | None,
     ) -> T:
         exactness = product_precision(operation, precision)
-        facts = self._facts(operation, x), self._facts(operation, weight), self._facts(operation, bias)
+        facts = self._given(operation, x), self._given(operation, weight), self._facts(operation, bias)
 
         def checked() -> tuple[object, ...]:
             target = self._result_dtype(operation, facts, dtype)
@@ -216,7 +216,7 @@ class ConvolutionMethods(BackendCore[T]):
         precision: str | None,
     ) -> T:
         exactness = product_precision(operation, precision)
-        facts = self._facts(operation, x), self._facts(operation, weight), self._facts(operation, bias)
+        facts = self._given(operation, x), self._given(operation, weight), self._facts(operation, bias)
 
         def checked() -> tuple[object, ...]:
             stride, padding, output_padding, groups, dilation = args

@@ -140,8 +140,11 @@ class ElementwiseMethods(BackendCore[T]):
         ------
         UnsupportedDType
             `dtype` is no dtype, or the device lacks it.
+        DTypeMismatch
+            A complex tensor would lose its imaginary part.
         """
         target = self._dtype("cast", dtype, self.float_dtype)
+        check.castable("cast", self._given("cast", x)[1], target)
         return self._apply("cast", (x,), (target,))
 
     # -- shared by the groups

@@ -9,8 +9,10 @@ import numpy as np
 
 from ...checks import index as check
 from ...checks import shape as shapes
+from ...checks.choices import flag
 from ...errors import InvalidArgument
-from ..core import BackendCore, T
+from ..core import T
+from .elementwise import ElementwiseMethods
 
 __all__ = ["IndexMethods"]
 
@@ -21,7 +23,7 @@ _MAX_KEPT = 1024
 _kept: dict[tuple[object, ...], np.ndarray] = {}
 
 
-class IndexMethods(BackendCore[T]):
+class IndexMethods(ElementwiseMethods[T]):
     """Rows by number.
 
     Indices of the host (a list, a tuple, a range, a NumPy vector) are checked before anything runs, at no cost to the
@@ -101,8 +103,11 @@ class IndexMethods(BackendCore[T]):
             An index is negative or not below `num_rows`.
         InvalidArgument
             `num_rows` is negative, indices are not integers, or `mode` is unknown.
+        UnsupportedDType
+            `x` is not integers or real floating.
         """
         check.mode_of("index_add", mode)
+        self._numeric("index_add", x)
         shape = self._rows("index_add", x)
         rows = shapes.as_int("index_add", "num_rows", num_rows)
         if rows < 0:
@@ -112,7 +117,11 @@ class IndexMethods(BackendCore[T]):
         found = self._indices("index_add", indices, rows, mode)
         shapes.rank("index_add", found.shape, 1, "indices")
         check.index_add_rows("index_add", shape, found.shape[0])
-        return self._apply("index_add", (x, found), (rows, bool(deterministic), mode))
+        return self._apply(
+            "index_add",
+            (x, found),
+            (rows, deterministic is not None and flag("index_add", "deterministic", deterministic), mode),
+        )
 
     def embedding(self, indices: Indices | T, weight: T, /, *, mode: str = "error") -> T:
         """Return rows of a table for indices of any shape.

@@ -56,7 +56,9 @@ class ManagementMethods(BackendCore[T]):
             return self.default_device()
         there = self.devices()
         for known in there:
-            if device == known or (isinstance(device, str) and Device.of(device, operation) == known):
+            if (isinstance(device, Device) and device == known) or (
+                isinstance(device, str) and Device.of(device, operation) == known
+            ):
                 return known
         raise BackendUnavailable(
             operation,

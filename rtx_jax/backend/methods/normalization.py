@@ -8,6 +8,7 @@ import numpy as np
 
 from ...checks import linear as check_linear
 from ...checks import norm as check
+from ...checks.choices import flag
 from ..core import BackendCore, Facts, T
 from .shape import product_precision
 
@@ -37,7 +38,7 @@ class NormalizationMethods(BackendCore[T]):
         eps
             Added to the biased variance under the root, 0 or more.
         """
-        facts = self._facts("layer_norm", x), self._facts("layer_norm", weight), self._facts("layer_norm", bias)
+        facts = self._given("layer_norm", x), self._facts("layer_norm", weight), self._facts("layer_norm", bias)
         params = self._checked(("layer_norm", facts, eps), lambda: _last_axis("layer_norm", facts, eps))
         return self._apply("layer_norm", (x, weight, bias), params)
 
@@ -53,7 +54,7 @@ class NormalizationMethods(BackendCore[T]):
         eps
             Added to the mean square under the root, 0 or more.
         """
-        facts = self._facts("rms_norm", x), self._facts("rms_norm", weight), None
+        facts = self._given("rms_norm", x), self._facts("rms_norm", weight), None
         params = self._checked(("rms_norm", facts, eps), lambda: _last_axis("rms_norm", facts, eps))
         return self._apply("rms_norm", (x, weight), params)
 
@@ -74,7 +75,7 @@ class NormalizationMethods(BackendCore[T]):
         InvalidArgument
             `num_groups` does not divide C.
         """
-        facts = self._facts("group_norm", x), self._facts("group_norm", weight), self._facts("group_norm", bias)
+        facts = self._given("group_norm", x), self._facts("group_norm", weight), self._facts("group_norm", bias)
 
         def checked() -> tuple[int, float]:
             groups = check.group_norm(*(facts[0] or _NOTHING), num_groups)
@@ -94,7 +95,7 @@ class NormalizationMethods(BackendCore[T]):
             ``(C,)``.
         """
         facts = (
-            self._facts("instance_norm", x),
+            self._given("instance_norm", x),
             self._facts("instance_norm", weight),
             self._facts("instance_norm", bias),
         )
@@ -165,8 +166,8 @@ class NormalizationMethods(BackendCore[T]):
             There are no statistics, or training has fewer than two values in a channel.
         """
         operands = x, running_mean, running_var, weight, bias
-        facts = tuple([self._facts("batch_norm", operand) for operand in operands])
-        train = bool(training)
+        facts = self._given("batch_norm", x), *[self._facts("batch_norm", operand) for operand in operands[1:]]
+        train = flag("batch_norm", "training", training)
 
         def checked() -> tuple[bool, float, float]:
             given = (facts[1] is not None) + (facts[2] is not None)
@@ -208,7 +209,7 @@ class NormalizationMethods(BackendCore[T]):
             The sizes do not fit.
         """
         exactness = product_precision("linear", precision)
-        facts = self._facts("linear", x), self._facts("linear", weight), self._facts("linear", bias)
+        facts = self._given("linear", x), self._given("linear", weight), self._facts("linear", bias)
 
         def checked() -> tuple[str]:
             check_linear.linear(*(facts[0] or _NOTHING), *(facts[1] or _NOTHING), *(facts[2] or (None, None)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...checks import elementwise as check_elementwise
 from ...checks import pooling as check
 from ...checks import spatial
+from ...checks.choices import flag
 from ...checks.spatial import Padding, Sizes
 from ..core import BackendCore, T
 
@@ -201,9 +202,9 @@ class PoolingMethods(BackendCore[T]):
         dilation: Sizes,
         ceil_mode: bool,
     ) -> T:
-        facts = self._facts(operation, x)
-        assert facts is not None
+        facts = self._given(operation, x)
         shape, dtype = facts
+        up = flag(operation, "ceil_mode", ceil_mode)
 
         def checked() -> tuple[object, ...]:
             spatial.numeric(operation, dtype)
@@ -215,11 +216,11 @@ class PoolingMethods(BackendCore[T]):
                 stride=stride,
                 padding=padding,
                 dilation=dilation,
-                ceil_mode=bool(ceil_mode),
+                ceil_mode=up,
             )
-            return plan.kernel_size, plan.stride, plan.padding, plan.dilation, bool(ceil_mode)
+            return plan.kernel_size, plan.stride, plan.padding, plan.dilation, up
 
-        key = operation, facts, _key(kernel_size, stride, padding, dilation), bool(ceil_mode)
+        key = operation, facts, _key(kernel_size, stride, padding, dilation), up
         return self._apply(operation, (x,), self._checked(key, checked))
 
     def _avg_pool(
@@ -233,9 +234,10 @@ class PoolingMethods(BackendCore[T]):
         ceil_mode: bool,
         count_include_pad: bool,
     ) -> T:
-        facts = self._facts(operation, x)
-        assert facts is not None
+        facts = self._given(operation, x)
         shape, dtype = facts
+        up = flag(operation, "ceil_mode", ceil_mode)
+        padded = flag(operation, "count_include_pad", count_include_pad)
 
         def checked() -> tuple[object, ...]:
             check_elementwise.floating(operation, dtype)
@@ -247,16 +249,15 @@ class PoolingMethods(BackendCore[T]):
                 stride=stride,
                 padding=padding,
                 dilation=1,
-                ceil_mode=bool(ceil_mode),
+                ceil_mode=up,
             )
-            return plan.kernel_size, plan.stride, plan.padding, bool(ceil_mode), bool(count_include_pad)
+            return plan.kernel_size, plan.stride, plan.padding, up, padded
 
-        key = operation, facts, _key(kernel_size, stride, padding), bool(ceil_mode), bool(count_include_pad)
+        key = operation, facts, _key(kernel_size, stride, padding), up, padded
         return self._apply(operation, (x,), self._checked(key, checked))
 
     def _adaptive(self, operation: str, axes: int, x: T, output_size: OutputSizes) -> T:
-        facts = self._facts(operation, x)
-        assert facts is not None
+        facts = self._given(operation, x)
         shape, dtype = facts
 
         def checked() -> tuple[object, ...]:

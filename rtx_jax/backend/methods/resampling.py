@@ -9,6 +9,7 @@ import numpy as np
 from ...checks import elementwise as check_elementwise
 from ...checks import fold as check_fold
 from ...checks import interpolate as check
+from ...checks.choices import flag
 from ...checks.spatial import Padding, Sizes, numeric
 from ..core import BackendCore, T
 
@@ -55,10 +56,9 @@ class ResamplingMethods(BackendCore[T]):
         ShapeMismatch
             `x` has no elements along an axis.
         """
-        facts = self._facts("interpolate", x)
-        assert facts is not None
+        facts = self._given("interpolate", x)
         shape, dtype = facts
-        again = bool(recompute_scale_factor)
+        again = flag("interpolate", "recompute_scale_factor", recompute_scale_factor)
 
         def checked() -> tuple[object, ...]:
             plan = check.interpolation(
@@ -104,8 +104,7 @@ class ResamplingMethods(BackendCore[T]):
         InvalidDimension
             `x` has another number of axes.
         """
-        facts = self._facts("unfold", x)
-        assert facts is not None
+        facts = self._given("unfold", x)
 
         def checked() -> tuple[object, ...]:
             numeric("unfold", facts[1])
@@ -152,8 +151,7 @@ class ResamplingMethods(BackendCore[T]):
         InvalidDimension
             `x` has another number of axes.
         """
-        facts = self._facts("fold", x)
-        assert facts is not None
+        facts = self._given("fold", x)
 
         def checked() -> tuple[object, ...]:
             numeric("fold", np.dtype(facts[1]))
