@@ -243,3 +243,10 @@ def test_what_rope_refuses():
         rope(x, cos, sin, np.array([0, 1, 3]))
     with pytest.raises(UnsupportedDType):
         rope(np.ones((3, 4), int), cos, sin)
+
+
+def test_rope_turns_infinite_channels_as_ieee_says():
+    # (inf + 1j) turned by c + sj, written out: inf * c - 1 * s and inf * s + 1 * c; with s = 0 the second is NaN.
+    x = np.array([[np.inf, 1.0], [np.inf, 1.0], [1.0, -np.inf]])
+    cos, sin = np.cos([[1.0], [0.0], [1.0]]), np.sin([[1.0], [0.0], [1.0]])
+    np.testing.assert_array_equal(rope(x, cos, sin), [[np.inf, np.inf], [np.inf, np.nan], [np.inf, -np.inf]])

@@ -58,11 +58,13 @@ def rope(
     if columns == width:
         cos, sin = cos[:, first], sin[:, first]
     values = wide(x)
-    turn = wide(_placed(cos, positions, x, place)) + 1j * wide(_placed(sin, positions, x, place))
-    with np.errstate(all="ignore"):
-        turned = (values[..., first] + 1j * values[..., second]) * turn
+    real, imaginary = values[..., first], values[..., second]
+    cosine, sine = wide(_placed(cos, positions, x, place)), wide(_placed(sin, positions, x, place))
     out = values.copy()
-    out[..., first], out[..., second] = turned.real, turned.imag
+    # The complex product, written out: NumPy makes NaN of 1j * infinity.
+    with np.errstate(all="ignore"):
+        out[..., first] = real * cosine - imaginary * sine
+        out[..., second] = real * sine + imaginary * cosine
     return narrow(out, x.dtype)
 
 

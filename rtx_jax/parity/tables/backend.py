@@ -172,7 +172,7 @@ def _rotations() -> tuple[Case, ...]:
         case("normal", Operand((3, 6)), table, table, rotary_dim=4),
         case("empty", Operand((0, 3, 4)), table, table),
         case("size 1", Operand((1, 2)), Operand((1, 1), "unit"), Operand((1, 1), "unit")),
-        *edges(("nan",), Operand((2, 3, 4)), table, table),
+        *edges(_NAN, Operand((2, 3, 4)), table, table),
     )
 
 
