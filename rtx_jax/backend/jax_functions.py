@@ -160,7 +160,7 @@ def integer_limits(dtype: np.dtype, low: float, high: float) -> tuple[int, int]:
 def integer_bound(dtype: np.dtype, v: float) -> int | bool:
     """Return the integer that ``x > v`` compares with, or the answer where it is the same for all of the dtype."""
     least, greatest = integer_range(dtype)
-    if math.isnan(v) or v >= greatest:
+    if v != v or v >= greatest:
         return False
     return True if v < least else math.floor(v)
 

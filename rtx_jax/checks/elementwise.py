@@ -25,6 +25,7 @@ __all__ = [
     "limits",
     "numeric",
     "scalar",
+    "scalar_beside",
 ]
 
 _FLOAT8: tuple[str, ...] = (
@@ -224,8 +225,22 @@ def scalar(operation: str, argument: str, value: object, *, finite: bool = False
     return value
 
 
-def limits(operation: str, low: object, high: object) -> tuple[float, float]:
-    """Return the two limits of a clamp.
+def scalar_beside(operation: str, argument: str, value: object, dtype: np.dtype) -> float:
+    """Return a scalar that is compared with elements of `dtype`: an integer beside integers stays exact.
+
+    Raises
+    ------
+    InvalidArgument
+        See `scalar`.
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, builtins.bool)
+    if whole and kind_of(dtype) == "integer":
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    return scalar(operation, argument, value)
+
+
+def limits(operation: str, low: object, high: object, dtype: np.dtype) -> tuple[float, float]:
+    """Return the two limits of a clamp of elements of `dtype`; integers beside integers stay exact.
 
     Raises
     ------
@@ -234,9 +249,9 @@ def limits(operation: str, low: object, high: object) -> tuple[float, float]:
     """
     if type(low) is float and type(high) is float and low == low and high == high:
         return low, high
-    found = scalar(operation, "min", low), scalar(operation, "max", high)
+    found = scalar_beside(operation, "min", low, dtype), scalar_beside(operation, "max", high, dtype)
     for argument, value in zip(("min", "max"), found, strict=True):
-        if math.isnan(value):
+        if value != value:  # an int may be too large for isnan
             raise InvalidArgument(
                 operation, argument, got=value, wanted="a number or an infinity", arg=argument, reason="NaN"
             )
@@ -271,6 +286,8 @@ def fill_value(operation: str, value: object, dtype: np.dtype) -> float | int | 
     number = scalar(operation, "v", value)
     if kind == "bool":
         return number != 0
+    if kind == "complex":
+        return number
     whole = int(value) if isinstance(value, (int, np.integer)) else number  # beyond 2**53 a float is not exact
     info = ml_dtypes.iinfo(dtype)
     if whole != whole or whole != math.floor(whole) if math.isfinite(number) else True:

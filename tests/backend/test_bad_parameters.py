@@ -157,3 +157,32 @@ def test_parameters_beyond_the_range_of_the_dtype(B: Backend) -> None:
         assert B.to_data(B.leaky_relu(t(B, x), 1e-300)).tolist() == [np.inf, -np.inf, 0.0, 0.0, 2.0]
         assert B.to_data(B.celu(t(B, x), 1e-300)).tolist() == [np.inf, 0.0, 0.0, 0.0, 2.0]
         assert B.to_data(B.celu(t(B, x), 1e300)).tolist() == [np.inf, -np.inf, 0.0, -1.0, 2.0]
+
+
+@by_backend
+def test_integers_are_compared_exactly(B: Backend) -> None:
+    x = t(B, np.asarray([2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1], np.int64))
+    assert B.to_data(B.gt_scalar(x, 2**53 + 1)).tolist() == [0, 0, 1, 1]
+    assert B.to_data(B.gt_scalar(x, 10**400)).tolist() == [0, 0, 0, 0]
+    assert B.to_data(B.clamp(x, 2**53 + 1, 2**63 - 2)).tolist() == [2**53 + 1, 2**53 + 1, 2**53 + 2, 2**63 - 2]
+    assert B.to_data(B.clamp(x, -(10**400), 10**400)).tolist() == B.to_data(x).tolist()
+    assert B.to_data(B.clamp(t(B, np.asarray([-3, 3], np.int8)), -1.5, np.inf)).tolist() == [-1, 3]
+
+
+@by_backend
+def test_host_data_are_converted_as_by_cast(B: Backend) -> None:
+    wide = [np.nan, 1e20, -np.inf, 2.7]
+    assert B.to_data(B.from_data(wide, (4,), dtype=np.int32)).tolist() == [0, 2**31 - 1, -(2**31), 2]
+    # Just above the midpoint of 1 and its neighbour 1 + 2**-7, which float32 does not tell from it.
+    above = 1 + 2**-8 + 2**-30
+    assert float(B.to_data(B.from_data([above], (1,), dtype=ml_dtypes.bfloat16))[0]) == 1 + 2**-7
+    with pytest.raises(DTypeMismatch):
+        B.from_data(np.asarray([1 + 2j]), (1,), dtype=np.float32)
+
+
+@by_backend
+def test_complex_tensors_are_filled_with_real_numbers(B: Backend) -> None:
+    got = B.to_data(B.full((2,), 2.5, dtype=np.complex64))
+    assert got.dtype == np.complex64 and got.tolist() == [2.5, 2.5]
+    with pytest.raises(InvalidArgument):
+        B.full((2,), 1j, dtype=np.complex64)

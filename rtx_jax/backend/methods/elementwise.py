@@ -117,8 +117,7 @@ class ElementwiseMethods(BackendCore[T]):
         InvalidArgument
             A limit is NaN, or no number of the host.
         """
-        low, high = check.limits("clamp", min, max)
-        self._numeric("clamp", x)
+        low, high = check.limits("clamp", min, max, self._numeric("clamp", x))
         return self._apply("clamp", (x,), (low, high))
 
     def gt_scalar(self, x: T, v: float, /) -> T:
@@ -129,8 +128,7 @@ class ElementwiseMethods(BackendCore[T]):
         InvalidArgument
             `v` is not a number of the host.
         """
-        value = check.scalar("gt_scalar", "v", v)
-        self._numeric("gt_scalar", x)
+        value = check.scalar_beside("gt_scalar", "v", v, self._numeric("gt_scalar", x))
         return self._apply("gt_scalar", (x,), (value,))
 
     def cast(self, x: T, dtype: object, /) -> T:

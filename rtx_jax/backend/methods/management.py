@@ -179,7 +179,10 @@ class ManagementMethods(BackendCore[T]):
         if check.kind_of(array.dtype) == "other":
             raise _not_numbers(f"dtype {array.dtype}")
         target = self._dtype("from_data", dtype, default, device)
-        return array.reshape(-1) if array.dtype == target else array.reshape(-1).astype(target)
+        if array.dtype == target:
+            return array.reshape(-1)
+        check.castable("from_data", array.dtype, target)
+        return _converted(array.reshape(-1), target)
 
     def to_data(self, x: T, /) -> np.ndarray:
         """Return the elements on the host in row-major order: a vector of its own memory, of the tensor's dtype.
@@ -316,6 +319,18 @@ class ManagementMethods(BackendCore[T]):
                 reason="not a key",
             )
         return data
+
+
+def _converted(array: np.ndarray, target: np.dtype) -> np.ndarray:
+    """Return an array in another dtype by the rules of `cast`."""
+    kinds = array.dtype.kind + target.kind
+    if kinds in ("ff", "bf", "bi", "bu", "ii", "iu", "ui", "uu", "bc", "fc", "ic", "uc", "cc"):
+        with np.errstate(all="ignore"):
+            return array.astype(target)
+    # NumPy lets floats wrap on their way to integers, and rounds twice on the way to the smallest floats.
+    from ..reference.elementwise import cast
+
+    return cast(array, dtype=target)
 
 
 def _not_numbers(got: str) -> UnsupportedDType:

@@ -131,7 +131,12 @@ def clamp(x: np.ndarray, /, *, min: float, max: float) -> np.ndarray:
     The bounds are rounded to the dtype of `x`, for integers toward zero and into their range.
     """
     numeric("clamp", x.dtype)
-    bounds = limits("clamp", min, max)
+    bounds = limits("clamp", min, max, x.dtype)
+    if is_integer(x.dtype):
+        least, greatest = integer_range(x.dtype)
+        whole = [least if bound <= least else greatest if bound >= greatest else math.trunc(bound) for bound in bounds]
+        limited: np.ndarray = np.minimum(np.maximum(x, np.asarray(whole[0], x.dtype)), np.asarray(whole[1], x.dtype))
+        return limited
     low, high = (exact(narrow(np.asarray(bound, np.float64), x.dtype)) for bound in bounds)
     return narrow(np.minimum(np.maximum(exact(x), low), high), x.dtype)
 
