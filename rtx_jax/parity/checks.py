@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -12,6 +13,8 @@ import numpy as np
 import rtx_jax as xp
 
 from .._version import __version__
+from ..checks.parameters import positive
+from ..core.dtypes import KIND
 from ..core.devices import DeviceLike
 from ..errors import InvalidArgument, UnsupportedDType
 from .bounds import Bound
@@ -62,7 +65,7 @@ def check(
     Raises
     ------
     InvalidArgument
-        There are no arguments.
+        `fn` is no function, there are no arguments, or the bound is negative.
     UnsupportedDType
         None of them is floating-point or complex.
 
@@ -87,15 +90,41 @@ def check(
             dtype=values[0].dtype, op="check",
         )  # fmt: skip
     tested = inexact[0]
+    if not callable(fn):
+        raise InvalidArgument("check", "fn", got=type(fn).__name__, wanted="a function", arg="fn", reason="not callable")
+    bound = Bound(positive("check", "max_ulp", max_ulp, zero=True), 0.0)
     face = NamespaceFace(device)
     name = getattr(fn, "__name__", type(fn).__name__)
     case = Case("normal", tuple(Operand(x.shape) for x in values))
-    operation = Operation(name, (case,), (tested.name,), fn, reference or _widened(fn), scale="largest", typed=False)
+    operation = Operation(name, (case,), (tested.name,), _with_arrays(fn), reference or _widened(fn), scale="largest", typed=False)
     call = Call(case, values, {})
     chosen = modes if modes is not None else [m for m in MODES if m != "grad" or is_floating(tested)]
-    outcomes: list[Outcome] = [run_calls(face, operation, mode, [call], tested, Bound(max_ulp, 0.0)) for mode in chosen]
+    outcomes: list[Outcome] = [run_calls(face, operation, mode, [call], tested, bound) for mode in chosen]
     versions = {"rtx_jax": __version__, **{package: version(package) for package in ("jax", "jaxlib", "numpy")}}
     return Report(face.device, name, versions, tuple(outcomes), time.perf_counter() - start)
+
+
+def _with_arrays(fn: Callable[..., object]) -> Callable[..., object]:
+    """The function, which must return arrays: beside its own None, another None would pass."""
+
+    @functools.wraps(fn)
+    def checked(*args: object) -> object:
+        result = fn(*args)
+        leaves = jax.tree.leaves(result, is_leaf=lambda leaf: leaf is None or isinstance(leaf, xp.Array))
+        for leaf in leaves:
+            numbers = isinstance(leaf, int | float | complex) or getattr(leaf, "dtype", None) in KIND
+            if not numbers:
+                raise InvalidArgument(
+                    "check",
+                    "fn",
+                    got=f"a function that returned {type(leaf).__name__}",
+                    wanted="Arrays, or a tuple, list or dict of them",
+                    arg="fn",
+                    reason="no array",
+                )
+        return result
+
+    return checked
 
 
 def _widened(fn: Callable[..., object]) -> Callable[..., object]:

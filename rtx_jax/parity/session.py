@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from ..backend import Backend, CpuBackend, CudaBackend, JaxBackend, MetalBackend, RocmBackend, TpuBackend
 from ..backend.core import Tensor
+from ..checks.parameters import positive
 from ..core.devices import DeviceLike, device_name, resolve
 from ..errors import InvalidArgument
 from ._suggest import closest
@@ -144,7 +145,7 @@ def run(
     Raises
     ------
     InvalidArgument
-        There is no such operation, dtype, mode or fault.
+        There is no such operation, dtype, mode or fault, or the time is not above 0.
     BackendUnavailable
         There is no such device.
 
@@ -154,6 +155,7 @@ def run(
     ``math.fsum``, everything else with NumPy in float64. The unit is one in the last place of the result's dtype.
     """
     start = time.perf_counter()
+    limit = positive("parity", "timeout_s", timeout_s)
     faults = dict(faults or {})
     found = suites(device, backend)
     todo = tasks(found, operations, dtypes, modes, quick)
@@ -163,7 +165,7 @@ def run(
         from .isolate import run_isolated
 
         placed = None if device is None else device_name(resolve(device, "parity"))
-        outcomes = tuple(run_isolated(todo, placed, backend, faults, timeout_s, progress))
+        outcomes = tuple(run_isolated(todo, placed, backend, faults, limit, progress))
     else:
         outcomes = tuple(_run_here(found, todo, faults, progress))
     stack = " and ".join(face.name for face, _ in found)
