@@ -112,7 +112,7 @@ def quantize(
     UnsupportedDType
         `x` has no real floating dtype.
     InvalidArgument
-        `x` has NaN or infinities, or there is no such calibration.
+        `x` has NaN or infinities, `scheme` is no scheme, or there is no such calibration.
     InvalidDimension, ShapeMismatch
         The array lacks the axis of the scheme; the block does not divide its shape.
 
@@ -133,6 +133,8 @@ def quantize(
     raw = is_raw(x)
     array = x if isinstance(x, Array) else wrap_shared(lift(x, None, "quantize", "x"))
     require_float("quantize", "x", array.dtype)
+    if not isinstance(scheme, QuantScheme):
+        raise _no("quantize", "scheme", scheme, "a QuantScheme", 'Make one: QuantScheme("int8").')
     check.as_calibration("quantize", calibration)
     block = scheme.block(array.shape)
     operands: tuple[object, ...] = (array,)
@@ -207,12 +209,22 @@ def dequantize(q: Quantized, /, *, dtype: DTypeLike | None = None) -> Array | ja
     ------
     UnsupportedDType
         `dtype` is not a real floating dtype.
+    InvalidArgument
+        `q` is not quantized.
     """
+    if not isinstance(q, QTensor):
+        raise _no("dequantize", "q", q, "a QTensor", "Quantize it first.")
     target = q.dtype if dtype is None else as_dtype(dtype, "dequantize")
     require_float("dequantize", "dtype", target)
     static = (present(q), *stored_format(q), target)
     result: Array = call(_dequantize, q.parts(), static, is_raw(q.data))  # type: ignore[assignment]
     return _exchanged(result) if q.transposed else result
+
+
+def _no(operation: str, argument: str, value: object, wanted: str, remedy: str) -> InvalidArgument:
+    return InvalidArgument(
+        operation, argument, got=type(value).__name__, wanted=wanted, remedy=remedy, arg=argument, reason="another type"
+    )
 
 
 def require_float(operation: str, argument: str, dtype: np.dtype) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from ..checks.choices import is_one_of
 from ..checks.parameters import axis as checked_axis
 from ..checks.quant import SCALE_BYTES, Format, as_format, block_grid, full_block
 from ..errors import FormatError, InvalidArgument
@@ -251,7 +252,7 @@ def _granularity(described: Mapping[str, object]) -> Granularity:
 
 
 def _one_of(name: str, value: object, names: tuple[str, ...]) -> None:
-    if value not in names:
+    if not is_one_of(value, names):
         raise _invalid(name, value, "one of " + ", ".join(map(repr, names)))
 
 
