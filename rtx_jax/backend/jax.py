@@ -161,16 +161,21 @@ class JaxBackend(JaxCalls):
         data = self._operand("device", x)
         if isinstance(data, Tracer):
             raise _unknown("device")
-        found = sorted((Device.of(d) for d in data.devices()), key=lambda d: d.index)  # type: ignore[union-attr]
+        try:
+            there = data.devices()  # type: ignore[union-attr]
+        except Exception as error:
+            raise_translated("device", error)
+        found = sorted((Device.of(d) for d in there), key=lambda d: d.index)
         return found[0] if len(found) == 1 else tuple(found)
 
     def _to_device(self, x: object, device: Placement) -> jax.Array:
         data = self._operand("to_device", x)
         assert isinstance(data, jax.Array)
         target = device if device is not None else self._there("to_device")[self.default_device().index]
-        if not isinstance(data, Tracer) and core_devices.device_of(data) == target:
-            return data
         try:
+            if not isinstance(data, Tracer) and core_devices.device_of(data) == target:
+                data.devices()  # raises where the buffer was given away
+                return data
             return core_devices.place(data, target)
         except Exception as error:
             raise_translated("to_device", error)

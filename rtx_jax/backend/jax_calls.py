@@ -114,7 +114,11 @@ class JaxCalls(Backend[jax.Array]):
 
     def _operand(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
         """Return one operand as the compiled call takes it."""
-        if isinstance(x, jax.Array) or x is None:
+        if x is None:
+            return x
+        if isinstance(x, jax.Array):
+            if not isinstance(x.dtype, np.dtype):  # a key is no number
+                raise self._not_a_tensor(operation, x)
             return x
         if isinstance(x, Handle):
             return data_of(x) if tracing.active else share(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 
 from .._array import Array, call1
+from ..checks.choices import flag
 from ..checks.linear import dropout as check
 from ..core.dispatch import Op
 from ..ops.dropout import dropout as _raw
@@ -50,13 +51,13 @@ def dropout(x: Array, /, p: float = 0.5, *, training: bool = True, key: Key | Ha
     Raises
     ------
     InvalidArgument
-        `p` is not in 0..1.
+        `p` is not in 0..1, or `training` is not a bool.
     UnsupportedDType
         `x` is not real floating.
     RngUnderTrace
         No key is given and plain JAX is tracing.
     """
     rate = check(x.dtype, p)
-    if not training or rate == 0:
+    if not flag("dropout", "training", training) or rate == 0:
         return call1(_identity, x)
     return draw(_dropout, Source(key, "dropout"), (x,), (rate,), None)

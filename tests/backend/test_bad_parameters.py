@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,7 +12,15 @@ import pytest
 import rtx_jax as xp
 from rtx_jax import nn
 from rtx_jax.backend import Backend, CpuBackend, NumpyBackend
-from rtx_jax.errors import DTypeMismatch, InvalidArgument, OutOfMemory, RtxError, ShapeMismatch, UnsupportedDType
+from rtx_jax.errors import (
+    DTypeMismatch,
+    InvalidArgument,
+    OutOfMemory,
+    RtxError,
+    ShapeMismatch,
+    UnsupportedDType,
+    UseAfterMove,
+)
 
 BACKENDS = [CpuBackend(), NumpyBackend()]
 by_backend = pytest.mark.parametrize("B", BACKENDS, ids=lambda B: B.name())
@@ -186,3 +195,22 @@ def test_complex_tensors_are_filled_with_real_numbers(B: Backend) -> None:
     assert got.dtype == np.complex64 and got.tolist() == [2.5, 2.5]
     with pytest.raises(InvalidArgument):
         B.full((2,), 1j, dtype=np.complex64)
+
+
+def test_keys_are_no_tensors_and_deleted_ones_are_told() -> None:
+    B, keys = CpuBackend(), jax.random.split(jax.random.key(1), 2)
+    for call in (B.to_data, lambda k: B.cast(k, "float32"), lambda k: B.reshape(k, (1, 2))):
+        with pytest.raises(InvalidArgument):
+            call(keys)
+    with pytest.raises(InvalidArgument):
+        B.index_select(keys, [0])
+    gone = B.ones((3,))
+    gone.delete()
+    for call in (B.device, B.exp, lambda x: B.to_device(x, "cpu"), B.to_data):
+        with pytest.raises(UseAfterMove):
+            call(gone)
+
+
+def test_dropout_takes_a_bool() -> None:
+    with pytest.raises(InvalidArgument):
+        nn.dropout(xp.ones(3), 0.5, training="no")  # type: ignore[arg-type]
