@@ -15,6 +15,7 @@ from ..core.promotion import integer_range
 from ..core.random import wrap_key
 from ..ops import activation, adaptive_pooling, convolution, index, norm, pooling
 from ..ops.attention import attention
+from ..ops.extremes import max_dim, min_dim
 from ..ops.fold import fold, unfold
 from ..ops.interpolate import interpolate
 from ..ops.linear import linear
@@ -93,19 +94,9 @@ def max(x: jax.Array) -> jax.Array:
     return _one(statistical.max(x, axis=None, keepdims=False))
 
 
-def max_dim(x: jax.Array, *, dim: int) -> jax.Array:
-    """Greatest elements along an axis."""
-    return statistical.max(x, axis=dim, keepdims=True)
-
-
 def min(x: jax.Array) -> jax.Array:
     """Least element, (1,)."""
     return _one(statistical.min(x, axis=None, keepdims=False))
-
-
-def min_dim(x: jax.Array, *, dim: int) -> jax.Array:
-    """Least elements along an axis."""
-    return statistical.min(x, axis=dim, keepdims=True)
 
 
 def _one(x: jax.Array) -> jax.Array:

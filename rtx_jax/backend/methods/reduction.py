@@ -75,7 +75,7 @@ class ReductionMethods(ElementwiseMethods[T]):
         return self._apply("max", (x,))
 
     def max_dim(self, x: T, dim: int, /) -> T:
-        """Return the greatest elements along an axis; NaN if one is NaN. Equal ones share the gradient.
+        """Return the greatest elements along an axis; NaN if one is NaN. The first of equal ones has the gradient.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class ReductionMethods(ElementwiseMethods[T]):
         return self._apply("min", (x,))
 
     def min_dim(self, x: T, dim: int, /) -> T:
-        """Return the least elements along an axis; NaN if one is NaN. Equal ones share the gradient.
+        """Return the least elements along an axis; NaN if one is NaN. The first of equal ones has the gradient.
 
         Raises
         ------
