@@ -131,7 +131,7 @@ class BackendCore(ABC, Generic[T]):
         else:
             try:
                 found = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))  # type: ignore[call-overload]
-            except TypeError as error:
+            except (TypeError, ValueError) as error:
                 raise UnsupportedDType(
                     operation, "dtype", got=repr(dtype), wanted="a dtype", dtype=dtype, op=operation
                 ) from error

@@ -145,7 +145,7 @@ def test_what_complex_tensors_lose_is_refused(B: Backend) -> None:
     assert B.to_data(B.cast(z, bool)).tolist() == [True, False, True]
     with pytest.raises(UnsupportedDType):
         B.index_add(z, [0, 0, 0], 1)
-    for dtype in ("U3", object, []):
+    for dtype in ("U3", object, [], (np.int8(2), False)):
         with pytest.raises(UnsupportedDType):
             B.zeros((2,), dtype=dtype)
 
@@ -214,3 +214,15 @@ def test_keys_are_no_tensors_and_deleted_ones_are_told() -> None:
 def test_dropout_takes_a_bool() -> None:
     with pytest.raises(InvalidArgument):
         nn.dropout(xp.ones(3), 0.5, training="no")  # type: ignore[arg-type]
+
+
+@by_backend
+def test_clamps_of_four_bits_keep_their_dtype(B: Backend) -> None:
+    got = B.to_data(B.clamp(t(B, np.asarray([-8, -1, 3, 7]).astype(ml_dtypes.int4)), -2, 100))
+    assert got.dtype == ml_dtypes.int4 and got.astype(int).tolist() == [-2, -1, 3, 7]
+
+
+@by_backend
+def test_transposed_convolution_to_no_channels(B: Backend) -> None:
+    out = B.conv_transpose2d(t(B, IMAGE), t(B, np.zeros((1, 0, 3, 3), np.float32)), stride=2)
+    assert B.shape(out) == (1, 0, 9, 9)

@@ -27,6 +27,11 @@ def _working(x: np.ndarray, common: np.dtype, out: np.dtype) -> np.ndarray:
     return wide(x) if not is_integer(common) else x.astype(np.longdouble if out == np.float64 else np.float64)
 
 
+def _batch(x: np.ndarray, spatial: int) -> int:
+    """Return the number of images; NumPy cannot find it where there is no element."""
+    return x.shape[0] if x.ndim == spatial + 2 else 1
+
+
 def _finish(sums: np.ndarray, bias: np.ndarray | None, shape: tuple[int, ...], out: np.dtype) -> np.ndarray:
     if bias is not None:
         terms = bias.astype(np.int64) if is_integer(out) else wide(bias)
@@ -67,13 +72,16 @@ def _convolve(
     windows = np.lib.stride_tricks.sliding_window_view(padded, width, axes)
     # All windows are there: keep every stride-th, and of each window every dilation-th element.
     windows = windows[on_last(slice(None, None, step) for step in (*plan.stride, *plan.dilation))]
-    channels = weight.shape[1]
-    grouped = windows.reshape(-1, plan.groups, channels, *windows.shape[-2 * spatial :])
-    kernels = _working(weight, common, out).reshape(plan.groups, -1, channels, *weight.shape[2:])
+    channels, batch = weight.shape[1], _batch(x, spatial)
+    each = weight.shape[0] // plan.groups
+    grouped = windows.reshape(batch, plan.groups, channels, *windows.shape[-2 * spatial :])
+    kernels = _working(weight, common, out).reshape(
+        plan.groups, weight.shape[0] // plan.groups, channels, *weight.shape[2:]
+    )
     places, taps = "xyz"[:spatial], "uvw"[:spatial]
     with np.errstate(all="ignore"):
         sums = np.einsum(f"bgc{places}{taps},goc{taps}->bgo{places}", grouped, kernels)
-        return _finish(sums.reshape(-1, weight.shape[0], *plan.shape[-spatial:]), bias, plan.shape, out)
+        return _finish(sums.reshape(batch, weight.shape[0], *plan.shape[-spatial:]), bias, plan.shape, out)
 
 
 def _transpose(
@@ -106,8 +114,9 @@ def _transpose(
     common, out = check.dtypes(operation, x.dtype, weight.dtype, None if bias is None else bias.dtype, dtype)
     check_precision(operation, precision)
     size, kernel, outputs = x.shape[-spatial:], weight.shape[2:], weight.shape[1]
-    grouped = _working(x, common, out).reshape(-1, plan.groups, weight.shape[0] // plan.groups, *size)
-    kernels = _working(weight, common, out).reshape(plan.groups, -1, outputs, *kernel)
+    batch = _batch(x, spatial)
+    grouped = _working(x, common, out).reshape(batch, plan.groups, weight.shape[0] // plan.groups, *size)
+    kernels = _working(weight, common, out).reshape(plan.groups, weight.shape[0] // plan.groups, outputs, *kernel)
     # The whole of the result before the padding is cut off, and what output_padding may reach beyond it.
     full = [
         (n - 1) * s + d * (k - 1) + 1 + more
@@ -123,7 +132,7 @@ def _transpose(
             )
             sums[on_last(target)] += np.einsum(f"bgc{places},gco->bgo{places}", grouped, kernels[on_last(tap)])
         inside = tuple(slice(lo, lo + n) for (lo, _), n in zip(plan.padding, plan.shape[-spatial:], strict=True))
-        sums = sums[on_last(inside)].reshape(-1, plan.groups * outputs, *plan.shape[-spatial:])
+        sums = sums[on_last(inside)].reshape(batch, plan.groups * outputs, *plan.shape[-spatial:])
         return _finish(sums, bias, plan.shape, out)
 
 

@@ -135,7 +135,8 @@ def clamp(x: np.ndarray, /, *, min: float, max: float) -> np.ndarray:
     if is_integer(x.dtype):
         least, greatest = integer_range(x.dtype)
         whole = [least if bound <= least else greatest if bound >= greatest else math.trunc(bound) for bound in bounds]
-        limited: np.ndarray = np.minimum(np.maximum(x, np.asarray(whole[0], x.dtype)), np.asarray(whole[1], x.dtype))
+        low, high = (np.asarray(bound, x.dtype) for bound in whole)
+        limited: np.ndarray = np.minimum(np.maximum(x, low), high).astype(x.dtype)  # NumPy makes 4-bit integers int8
         return limited
     low, high = (exact(narrow(np.asarray(bound, np.float64), x.dtype)) for bound in bounds)
     return narrow(np.minimum(np.maximum(exact(x), low), high), x.dtype)
