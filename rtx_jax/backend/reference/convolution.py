@@ -75,9 +75,7 @@ def _convolve(
     channels, batch = weight.shape[1], _batch(x, spatial)
     each = weight.shape[0] // plan.groups
     grouped = windows.reshape(batch, plan.groups, channels, *windows.shape[-2 * spatial :])
-    kernels = _working(weight, common, out).reshape(
-        plan.groups, weight.shape[0] // plan.groups, channels, *weight.shape[2:]
-    )
+    kernels = _working(weight, common, out).reshape(plan.groups, each, channels, *weight.shape[2:])
     places, taps = "xyz"[:spatial], "uvw"[:spatial]
     with np.errstate(all="ignore"):
         sums = np.einsum(f"bgc{places}{taps},goc{taps}->bgo{places}", grouped, kernels)
