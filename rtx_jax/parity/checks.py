@@ -14,8 +14,8 @@ import rtx_jax as xp
 
 from .._version import __version__
 from ..checks.parameters import positive
-from ..core.dtypes import KIND
 from ..core.devices import DeviceLike
+from ..core.dtypes import KIND
 from ..errors import InvalidArgument, UnsupportedDType
 from .bounds import Bound
 from .case import MODES, Case, Mode, Operand, Operation
@@ -91,12 +91,16 @@ def check(
         )  # fmt: skip
     tested = inexact[0]
     if not callable(fn):
-        raise InvalidArgument("check", "fn", got=type(fn).__name__, wanted="a function", arg="fn", reason="not callable")
+        raise InvalidArgument(
+            "check", "fn", got=type(fn).__name__, wanted="a function", arg="fn", reason="not callable"
+        )
     bound = Bound(positive("check", "max_ulp", max_ulp, zero=True), 0.0)
     face = NamespaceFace(device)
     name = getattr(fn, "__name__", type(fn).__name__)
     case = Case("normal", tuple(Operand(x.shape) for x in values))
-    operation = Operation(name, (case,), (tested.name,), _with_arrays(fn), reference or _widened(fn), scale="largest", typed=False)
+    operation = Operation(
+        name, (case,), (tested.name,), _with_arrays(fn), reference or _widened(fn), scale="largest", typed=False
+    )
     call = Call(case, values, {})
     chosen = modes if modes is not None else [m for m in MODES if m != "grad" or is_floating(tested)]
     outcomes: list[Outcome] = [run_calls(face, operation, mode, [call], tested, bound) for mode in chosen]
