@@ -14,6 +14,7 @@ from rtx_jax import nn
 from rtx_jax.backend import Backend, CpuBackend, NumpyBackend
 from rtx_jax.errors import (
     DTypeMismatch,
+    IndexOutOfBounds,
     InvalidArgument,
     OutOfMemory,
     RtxError,
@@ -226,3 +227,12 @@ def test_clamps_of_four_bits_keep_their_dtype(B: Backend) -> None:
 def test_transposed_convolution_to_no_channels(B: Backend) -> None:
     out = B.conv_transpose2d(t(B, IMAGE), t(B, np.zeros((1, 0, 3, 3), np.float32)), stride=2)
     assert B.shape(out) == (1, 0, 9, 9)
+
+
+@by_backend
+@pytest.mark.parametrize("position", [-1, 2])
+def test_positions_that_the_tables_lack(B: Backend, position: int) -> None:
+    x, table = t(B, HEADS), t(B, HEADS[0, 0, :, :2])
+    with pytest.raises(IndexOutOfBounds):
+        B.rope(x, table, table, positions=t(B, np.asarray([0, position], np.int32)))
+    assert B.shape(B.rope(x, table, table, positions=t(B, np.asarray([1, 1], np.int32)))) == HEADS.shape

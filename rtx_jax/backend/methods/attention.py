@@ -11,7 +11,8 @@ from ...checks import rope as check_rope
 from ...checks.choices import flag
 from ...checks.shape import as_int
 from ...errors import InvalidArgument, RtxError
-from ..core import BackendCore, T
+from ..core import T
+from .index import IndexMethods
 from .shape import product_precision
 
 __all__ = ["AttentionMethods"]
@@ -19,7 +20,7 @@ __all__ = ["AttentionMethods"]
 _NAMES = "query key value mask bias segment_ids key_segment_ids query_lengths key_lengths sinks q_offset".split()
 
 
-class AttentionMethods(BackendCore[T]):
+class AttentionMethods(IndexMethods[T]):
     """Attention in the layout (B, H, S, D): batch, heads, positions, head size."""
 
     @overload
@@ -198,7 +199,8 @@ class AttentionMethods(BackendCore[T]):
         layout
             ``"half"`` pairs channel i with ``i + D/2``, ``"interleaved"`` channel 2i with 2i + 1.
         positions
-            Rows of the tables, ``(S,)`` or ``(B, S)``; 0 to S - 1 by default.
+            Rows of the tables, ``(S,)`` or ``(B, S)``; 0 to S - 1 by default. Where they cannot be read, because a
+            function is being traced, one that the tables do not have gives NaN, which `rtx_jax.checked` reports.
         rotary_dim
             Number of leading channels that are turned, all by default; the tables are for these.
 
@@ -206,6 +208,8 @@ class AttentionMethods(BackendCore[T]):
         ------
         ShapeMismatch
             The number of channels is odd, or the tables do not fit.
+        IndexOutOfBounds
+            A position is not a row of the tables.
         InvalidArgument
             The layout is unknown.
 
@@ -230,4 +234,7 @@ class AttentionMethods(BackendCore[T]):
             )
             return layout, -2, rotary_dim
 
-        return self._apply("rope", operands, self._checked(("rope", facts, layout, rotary_dim), checked))
+        params = self._checked(("rope", facts, layout, rotary_dim), checked)
+        if positions is not None:
+            self._indices("rope", positions, cos.shape[0], "error", flat=False)
+        return self._apply("rope", operands, params)
