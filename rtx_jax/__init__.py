@@ -408,7 +408,8 @@ else:
     ) -> _types.ModuleType:  # the first use imports them, so that our own import stays short
         if name in _LATER:
             return _import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        names = _import_module(f"{__name__}._numpy_names")
+        raise names.missing(__name__, name, names.MAIN, __all__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_LATER})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ._array import Array, call1, call2, calln
 from ._config import matmul_precision
@@ -49,6 +49,14 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str, /) -> object:
+        from ._numpy_names import LINALG, missing
+
+        raise missing(__name__, name, LINALG, __all__)
+
 
 _cholesky = Op("linalg.cholesky", _raw.cholesky, ("upper",))
 _cross = Op("linalg.cross", _products.cross, ("axis",))

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "rtx_jax"
 
 # From the bottom up. A file may import from its own layer and from those before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "checks", "_compat", "_config", "_version"),
+    ("errors", "checks", "_compat", "_config", "_numpy_names", "_version"),
     ("core",),
     ("raw", "kernels", "ops"),
     ("_methods", "_array", "_at", "_interop", "_chained", "_text"),

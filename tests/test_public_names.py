@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+import re
 import types
 
+import pytest
+
 import rtx_jax as xp
+from rtx_jax import _numpy_names
 
 STANDARD = frozenset(
     """
@@ -53,6 +58,19 @@ def test_nothing_else_is_public():
 def test_no_submodule_has_the_name_of_a_function():
     modules = {name for name, value in vars(xp).items() if isinstance(value, types.ModuleType)}
     assert not modules & (STANDARD - {"linalg", "fft"})
+
+
+def test_names_of_numpy_say_what_to_write():
+    for module, names in ((xp, _numpy_names.MAIN), (xp.linalg, _numpy_names.LINALG)):
+        for name, instead in names.items():
+            assert not hasattr(module, name)
+            with pytest.raises(AttributeError) as found:
+                getattr(module, name)
+            assert instead in str(found.value)
+            for called in re.findall(r"(?<![\w.])([a-z][\w.]*)\(", instead):
+                assert operator.attrgetter(called)(module), instead
+    with pytest.raises(AttributeError, match="Did you mean matmul"):
+        xp.matmull
 
 
 def test_the_version_of_the_standard_is_declared():
