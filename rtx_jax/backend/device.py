@@ -91,12 +91,13 @@ class Device:
     index: int = 0
 
     def __post_init__(self) -> None:
-        if not self.kind or not isinstance(self.index, int) or self.index < 0:
+        if not self.kind or ":" in self.kind or not isinstance(self.index, int) or self.index < 0:
             raise InvalidArgument(
                 "Device",
                 "index",
                 got=f"{self.kind!r}, {self.index!r}",
                 wanted="a kind and a number of 0 or more",
+                remedy=f"Write Device.of({self.kind!r})." if ":" in self.kind else "",
                 arg="index",
                 reason="not a device",
             )

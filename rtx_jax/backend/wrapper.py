@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..errors import InvalidArgument
 from .base import Backend
 from .core import Params, T
 from .device import Device
@@ -31,6 +32,16 @@ class Wrapper(Backend[T]):
     """First part of the name."""
 
     def __init__(self, inner: Backend[T], /) -> None:
+        if not isinstance(inner, Backend):
+            raise InvalidArgument(
+                type(self).__name__,
+                "inner",
+                got=repr(inner),
+                wanted="a backend",
+                remedy="Make one: CpuBackend() or auto_select().",
+                arg="inner",
+                reason="not a backend",
+            )
         self._inner = inner
 
     @property

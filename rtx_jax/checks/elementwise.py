@@ -82,7 +82,7 @@ def _refuse(operation: str, argument: str, dtype: np.dtype, wanted: str) -> Unsu
         argument,
         got=getattr(dtype, "name", repr(dtype)),  # other libraries have dtypes of their own
         wanted=wanted,
-        remedy="Convert it with cast first.",
+        remedy="Convert it first: with astype, or cast of a backend.",
         dtype=dtype,
         op=operation,
     )

@@ -170,7 +170,7 @@ def not_finite(operation: str) -> InvalidArgument:
         "x",
         got="NaN or infinity among the numbers",
         wanted="finite numbers",
-        remedy="Replace them first: nan_to_num, clip or where.",
+        remedy="Replace them first: where(isfinite(x), x, 0).",
         arg="x",
         reason="not finite",
     )

@@ -68,6 +68,8 @@ def test_not_a_device_id() -> None:
         Device.from_id(DeviceId(99, 0))
     with pytest.raises(InvalidArgument):
         Device("cpu", -1)
+    with pytest.raises(InvalidArgument, match="Device.of"):
+        Device("cuda:1")
 
 
 def test_where_tensors_are() -> None:

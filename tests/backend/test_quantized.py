@@ -55,6 +55,8 @@ def test_bad_arguments() -> None:
         Quantized(CpuBackend(), INT8, "sometimes")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="QuantScheme"):
         Quantized(CpuBackend(), "int8")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="wanted a backend"):
+        Quantized("cpu", INT8)  # type: ignore[arg-type]
     B = Quantized(CpuBackend(), INT8)
     with pytest.raises(InvalidArgument, match="QTensor"):
         B.q_matmul(jnp.ones((2, 2)), jnp.ones((2, 2)))
