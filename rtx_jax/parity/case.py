@@ -98,6 +98,8 @@ class Operation:
         The smallest magnitude that has its own unit: numbers below count in the unit of this one.
     packs
         Whether the function takes its arrays as one list.
+    own
+        Whether the function is a user's: its name is then not one of the namespace.
     """
 
     name: str
@@ -114,3 +116,4 @@ class Operation:
     typed: bool = False
     floor: float = 0.0
     packs: bool = False
+    own: bool = False

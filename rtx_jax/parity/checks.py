@@ -99,7 +99,7 @@ def check(
     name = getattr(fn, "__name__", type(fn).__name__)
     case = Case("normal", tuple(Operand(x.shape) for x in values))
     operation = Operation(
-        name, (case,), (tested.name,), _with_arrays(fn), reference or _widened(fn), scale="largest", typed=False
+        name, (case,), (tested.name,), _with_arrays(fn), reference or _widened(fn), scale="largest", own=True
     )
     call = Call(case, values, {})
     chosen = modes if modes is not None else [m for m in MODES if m != "grad" or is_floating(tested)]

@@ -156,6 +156,15 @@ class Report:
         """The operations that ran, in order."""
         return tuple(dict.fromkeys(o.operation for o in self.outcomes))
 
+    def __str__(self) -> str:
+        wrong = self.failures
+        verdict = "passed" if self.passed else f"{len(wrong)} of {len(self.outcomes)} outcomes are not right"
+        lines = [f"Parity of {self.stack} on {self.device}: {verdict}"]
+        for outcome in wrong:
+            text = f"  {outcome.operation} {outcome.dtype} {outcome.mode}: {outcome.status}"
+            lines.append(f"{text}: {outcome.failure.what}" if outcome.failure else text)
+        return "\n".join(lines)
+
     def summaries(self) -> tuple[Summary, ...]:
         """Return one line for each operation and dtype."""
         groups: dict[tuple[str, str], list[Outcome]] = {}

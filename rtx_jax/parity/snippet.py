@@ -22,7 +22,8 @@ def program(operation: Operation, operands: Sequence[Values], params: Params, mo
     names = [f"x{i}" for i in range(len(operands))]
     for label, x in zip(names, operands, strict=True):
         lines.append(f"{label} = {_array(x)}")
-    inner = _call(operation.name, f"B.{name}" if backend else f"xp.{operation.name}", names, params, operation.packs)
+    function = f"B.{name}" if backend else operation.name if operation.own else f"xp.{operation.name}"
+    inner = _call(operation.name, function, names, params, operation.packs)
     lines.append(_in_mode(inner, names, mode))
     lines.append(f"# {what}")
     return "\n".join(lines)

@@ -219,7 +219,10 @@ def test_check_against_a_formula():
 
     found = parity.check(xp.tanh, x, reference=right, modes=["eager"])
     assert not found.passed
-    assert "ULP away, the bound is 16" in found.failures[0].failure.what
+    failure = found.failures[0].failure
+    assert "ULP away, the bound is 16" in failure.what
+    assert "print(tanh(x0))" in failure.code  # the function is the user's, whatever its name
+    assert str(found).splitlines()[1] == f"  tanh float32 eager: failed: {failure.what}"
     assert parity.check(xp.tanh, x, reference=np.tanh).passed
 
 
