@@ -194,8 +194,9 @@ def _component(
             error = np.where(overflow & (nan | (np.abs(value) == form.largest)), 0.0, error)
             nan = nan & ~overflow
         error = np.where(nan | nan_wanted, np.where(nan & nan_wanted, 0.0, np.inf), error)
-        subnormal = (np.abs(exact) < form.tiny) & (exact != 0)
-        error = np.where(subnormal & (value == 0), 0.0, error)
+        # The least normal number too: half of it, which a formula may go through, is subnormal.
+        flushes = (np.abs(exact) <= form.tiny) & (exact != 0)
+        error = np.where(flushes & (value == 0), 0.0, error)
         if signed_zeros:
             zero = (exact == 0) & (value == 0)
             error = np.where(zero & (np.signbit(value) != np.signbit(exact)), np.inf, error)
