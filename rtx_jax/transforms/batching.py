@@ -88,11 +88,13 @@ def vmap(
             except (ValueError, TypeError, IndexError) as error:
                 if inside and not str(error).startswith("vmap"):
                     raise
+                text = "an argument without such an axis" if isinstance(error, IndexError) else str(error)
                 raise InvalidArgument(
                     "vmap",
                     "in_axes" if not inside else "out_axes",
-                    got=str(error).split("\n")[0],
+                    got=text.split("\n")[0],
                     wanted="axes that the arguments have, of one size",
+                    remedy="Give None for an argument that is the same in every row." if not inside else "",
                     arg="in_axes" if not inside else "out_axes",
                     reason="axes do not fit",
                 ) from error

@@ -68,6 +68,8 @@ def test_axes_that_do_not_fit() -> None:
         xp.vmap(lambda a, b: a + b)(xp.ones((2, 3)), xp.ones((3, 3)))
     with pytest.raises(InvalidArgument, match="vmap: argument in_axes"):
         xp.vmap(lambda a: a, in_axes=4)(xp.ones((2, 3)))
+    with pytest.raises(InvalidArgument, match="without such an axis.*Give None"):
+        xp.vmap(lambda a, b: a * b)(2.0, xp.ones(3))
     with pytest.raises(InvalidArgument, match="axis_size"):
         xp.vmap(lambda a: a, in_axes=None)(xp.ones((2, 3)))
     with pytest.raises(ValueError, match="inside"):
