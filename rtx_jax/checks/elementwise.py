@@ -165,7 +165,7 @@ def broadcast(operation: str, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> tup
         raise BroadcastError(
             operation,
             "",
-            got=f"shapes {lhs} and {rhs}",
+            got=f"shapes {lhs} and {rhs}, which cannot be broadcast together",
             wanted="shapes that are equal or 1 on each axis, counted from the last",
             lhs=lhs,
             rhs=rhs,

@@ -139,7 +139,7 @@ def broadcast_shape(operation: str, *shapes: Sequence[int | None]) -> tuple[int 
                 raise BroadcastError(
                     operation,
                     "",
-                    got=f"shapes {tuple(other)} and {tuple(shape)}",
+                    got=f"shapes {tuple(other)} and {tuple(shape)}, which cannot be broadcast together",
                     wanted="sizes that are equal or 1, counted from the last axis",
                     lhs=tuple(other),
                     rhs=tuple(shape),

@@ -74,7 +74,7 @@ def broadcast_to(x: jax.Array, *, shape: tuple[int, ...]) -> jax.Array:
         raise BroadcastError(
             "broadcast_to",
             "shape",
-            got=f"{shape} for an array of shape {x.shape}",
+            got=f"{shape}, to which shape {x.shape} cannot be broadcast",
             wanted="sizes equal to the array's, or any where the array has 1",
             lhs=x.shape,
             rhs=shape,

@@ -68,7 +68,7 @@ def check_shapes(operation: str, *operands: jax.Array) -> None:
         raise BroadcastError(
             operation,
             "",
-            got="shapes " + " and ".join(str(x.shape) for x in operands),
+            got="shapes " + " and ".join(str(x.shape) for x in operands) + ", which cannot be broadcast together",
             wanted="shapes that are equal or 1 on each axis, counted from the last",
             lhs=lhs,
             rhs=rhs,

@@ -29,9 +29,14 @@ def function(name: str) -> Callable[..., mpmath.mpf | mpmath.mpc]:
         "log2": lambda x: mpmath.log(x) / mpmath.log(2),
         "log10": lambda x: mpmath.log(x) / mpmath.log(10),
         "logaddexp": lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)),
-        "pow": mpmath.power,
+        "pow": power,
     }
     return special.get(name) or getattr(mpmath, name)
+
+
+def power(x: mpmath.mpf, y: mpmath.mpf) -> mpmath.mpf | mpmath.mpc:
+    """x to the y; 1 where x is 1 or y is 0, whatever the other is: not all versions of mpmath have it so for NaN."""
+    return mpmath.mpf(1) if x == 1 or y == 0 else mpmath.power(x, y)
 
 
 def real(name: str, operands: Iterable[float]) -> float:
