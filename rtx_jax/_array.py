@@ -507,6 +507,12 @@ class Array(Handle):
     def __irshift__(self, other: Operand, /) -> Self:
         return _in_place(self, other, _ibitwise_right_shift) if isinstance(other, _OPERANDS) else NotImplemented
 
+    def __divmod__(self, other: Operand, /) -> tuple[Array, Array]:
+        return (self // other, self % other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    def __rdivmod__(self, other: Operand, /) -> tuple[Array, Array]:
+        return (self.__rfloordiv__(other), self.__rmod__(other)) if isinstance(other, _OPERANDS) else NotImplemented
+
     def __neg__(self, /) -> Array:
         return _negative(self)
 

@@ -88,6 +88,20 @@ def test_the_methods_of_numpy(values, call):
         assert ours.dtype == theirs.dtype
 
 
+@pytest.mark.parametrize("operands", [(X, 0.75), (-7.5, X), (N, np.array([4, -3, 5])), (X, X[0])])
+def test_divmod(operands):
+    ours = tuple(xp.asarray(x) if isinstance(x, np.ndarray) else x for x in operands)
+    for found, expected in zip(divmod(*ours), divmod(*operands), strict=True):
+        assert isinstance(found, xp.Array)
+        np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+def test_divmod_of_what_is_no_number():
+    for operands in (("a", xp.asarray(X)), (xp.asarray(X), None)):
+        with pytest.raises(TypeError, match="divmod"):
+            divmod(*operands)
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
