@@ -401,11 +401,10 @@ __array_api_version__ = "2025.12"
 if _TYPE_CHECKING:
     from . import backend, nn, parity, quant
 else:
+    # The first use imports these, so that our own import stays short.
     _LATER = frozenset(("backend", "nn", "parity", "quant"))
 
-    def __getattr__(
-        name: str, /
-    ) -> _types.ModuleType:  # the first use imports them, so that our own import stays short
+    def __getattr__(name: str, /) -> _types.ModuleType:
         if name in _LATER:
             return _import_module(f"{__name__}.{name}")
         names = _import_module(f"{__name__}._numpy_names")

@@ -51,6 +51,11 @@ def _no_out(operation: str, out: object) -> None:
     _only(operation, "out", out, None, remedy="Assign the result: out[...] = result.")
 
 
+def _cast(x: Array, dtype: DTypeLike | None) -> Array:
+    """Return `x` in the dtype in which to compute."""
+    return x if dtype is None else xp.astype(x, dtype, copy=False)
+
+
 def sum(
     x: Array, /, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False
 ) -> Array:
@@ -72,7 +77,7 @@ def mean(
 ) -> Array:
     """Average over axes, in `dtype` where it is given; see `rtx_jax.mean`."""
     _no_out("mean", out)
-    return xp.mean(x if dtype is None else xp.astype(x, dtype, copy=False), axis=axis, keepdims=keepdims)
+    return xp.mean(_cast(x, dtype), axis=axis, keepdims=keepdims)
 
 
 def var(
@@ -86,8 +91,7 @@ def var(
 ) -> Array:
     """Variance over axes with divisor n - `ddof`; see `rtx_jax.var`."""
     _no_out("var", out)
-    x = x if dtype is None else xp.astype(x, dtype, copy=False)
-    return xp.var(x, axis=axis, correction=ddof, keepdims=keepdims)
+    return xp.var(_cast(x, dtype), axis=axis, correction=ddof, keepdims=keepdims)
 
 
 def std(
@@ -101,8 +105,7 @@ def std(
 ) -> Array:
     """Standard deviation over axes with divisor n - `ddof`; see `rtx_jax.std`."""
     _no_out("std", out)
-    x = x if dtype is None else xp.astype(x, dtype, copy=False)
-    return xp.std(x, axis=axis, correction=ddof, keepdims=keepdims)
+    return xp.std(_cast(x, dtype), axis=axis, correction=ddof, keepdims=keepdims)
 
 
 def max(x: Array, /, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:

@@ -30,7 +30,7 @@ def precision(operation: str, value: object) -> str:
             operation,
             "precision",
             got=repr(value),
-            wanted=", ".join(map(repr, PRECISIONS)),
+            wanted=", ".join(map(repr, PRECISIONS)) + " or None",
             arg="precision",
             reason="unknown precision",
         )

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Sequence
 
 from ..errors import InvalidArgument, InvalidDimension, OutOfMemory, ShapeMismatch
-from .choices import is_one_of
 
 __all__ = [
     "as_int",
@@ -18,7 +17,6 @@ __all__ = [
     "matmul",
     "nonempty",
     "permutation",
-    "precision",
     "rank",
     "rank_at_least",
     "reshape",
@@ -280,26 +278,6 @@ def bmm(operation: str, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> tuple[int
         )
     _inner(operation, lhs, rhs)
     return lhs[0], lhs[1], rhs[2]
-
-
-def precision(operation: str, value: str) -> str:
-    """Return the precision of a product.
-
-    Raises
-    ------
-    InvalidArgument
-        It is none of ``"highest"``, ``"high"`` and ``"default"``.
-    """
-    if not is_one_of(value, ("highest", "high", "default")):
-        raise InvalidArgument(
-            operation,
-            "precision",
-            got=repr(value),
-            wanted="'highest', 'high', 'default' or None",
-            arg="precision",
-            reason="unknown precision",
-        )
-    return value
 
 
 def even_dim(operation: str, dim: object, shape: tuple[int, ...]) -> int:

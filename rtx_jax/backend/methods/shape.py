@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import _config
+from ...checks import linear as check_linear
 from ...checks import shape as shapes
 from ...checks.elementwise import common_dtype
 from ..core import T
@@ -17,7 +18,7 @@ def product_precision(operation: str, precision: str | None) -> str:
     """Return the precision of a float32 product; None takes the setting of `rtx_jax.set_matmul_precision`."""
     if precision is None:
         return _config.matmul_precision()
-    return shapes.precision(operation, precision)
+    return check_linear.precision(operation, precision)
 
 
 class ShapeMethods(ElementwiseMethods[T]):
