@@ -1,0 +1,1 @@
+"""Attention: one face, and implementations for any device, CUDA, ROCm and TPU."""
