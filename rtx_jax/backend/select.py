@@ -16,6 +16,7 @@ from .core import Tensor
 from .jax import CpuBackend, CudaBackend, MetalBackend, RocmBackend, TpuBackend
 from .numpy import NumpyBackend
 from .operations import OPERATIONS
+from .quantized import Quantized
 from .webgpu import WebGpuBackend
 
 __all__ = ["ORDER", "VARIABLE", "Candidate", "Explanation", "auto_select", "backend_of", "explain"]
@@ -35,6 +36,7 @@ _CLASSES: dict[str, Callable[[], Backend[Any]]] = {
     "numpy": NumpyBackend,
     "webgpu": WebGpuBackend,
 }
+_WRAPPERS: dict[str, Callable[[Backend[Any]], Backend[Any]]] = {"quantized": Quantized}
 _ALIASES = {"mps": "metal", "mtl": "metal", "mlx": "metal", "nvidia": "cuda", "hip": "rocm"}
 _ABILITIES = ("jit", "grad")
 
@@ -85,13 +87,20 @@ class Explanation:
 
 
 def backend_of(name: str, /) -> Backend[Tensor]:
-    """Return the backend of a name: ``"cpu"``, ``"cuda"``, ``"rocm"``, ``"tpu"``, ``"metal"``, ``"webgpu"``, ...
+    """Return the backend of a name: ``"cpu"``, ``"cuda"``, ``"numpy"``, ..., or a stack's, as ``"quantized<cpu>"``.
+
+    It is the name that `Backend.name` gives. A wrapper of a stack has its default parameters.
 
     Raises
     ------
     InvalidArgument
         There is none of that name.
     """
+    word = name.strip() if isinstance(name, str) else ""
+    prefix, bracket, inner = word.partition("<")
+    wrapper = _WRAPPERS.get(prefix.lower())
+    if bracket and word.endswith(">") and wrapper is not None:
+        return wrapper(backend_of(inner[:-1]))
     return _CLASSES[_known(name, "backend_of", "name")]()
 
 

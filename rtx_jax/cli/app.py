@@ -71,6 +71,9 @@ def parity(
     device: Annotated[
         str | None, typer.Option(help="What to judge: cpu, cuda:1, tpu, metal, ... JAX's default without it.")
     ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="Judge one backend alone, or a stack: numpy, cuda, 'quantized<cpu>', ...")
+    ] = None,
     op: Annotated[
         list[str] | None, typer.Option(help="An operation: sin, linalg.det, backend.softmax, ... Several are fine.")
     ] = None,
@@ -84,6 +87,9 @@ def parity(
     timeout: Annotated[
         float, typer.Option(min=1.0, help="Seconds after which an isolated operation counts as hung.")
     ] = 120.0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes that share the operations; as many as fit on a CPU without it.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report here too.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the pictures here.")] = None,
     fault: Annotated[
@@ -98,11 +104,13 @@ def parity(
 
     kept = run(
         device=device,
+        backend=backend,
         operations=op or (),
         dtypes=dtype or (),
         quick=quick,
         isolate=isolate,
         timeout_s=timeout,
+        jobs=jobs,
         faults=fault or (),
         json_file=json,
         html_file=html,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import jax
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from .._cache import enable_compilation_cache
+from ..backend.select import backend_of
+from ..core.devices import resolve
 from ..errors import InvalidArgument
 from ..parity import Outcome, Report, Summary, run, write_html
 from ..parity.faults import parse
@@ -21,17 +25,21 @@ from ..parity.ulp import is_inexact_name
 __all__ = ["parity"]
 
 _MOST_FAILURES = 20
+# A worker takes about a gigabyte.
+_MOST_JOBS = 8
 _STYLES = {"passed": "green", "unsupported": "dim"}
 
 
 def parity(
     *,
     device: str | None,
+    backend: str | None,
     operations: Sequence[str],
     dtypes: Sequence[str],
     quick: bool,
     isolate: bool,
     timeout_s: float,
+    jobs: int | None,
     faults: Sequence[str],
     json_file: Path | None,
     html_file: Path | None,
@@ -43,10 +51,15 @@ def parity(
     ----------
     device
         Where; the default device without it.
+    backend
+        Name of the backend or stack that is judged alone; None judges the namespace and the device's backend.
     operations, dtypes
         Names to run; all without any.
     quick, isolate, timeout_s
         As in `rtx_jax.parity.run`.
+    jobs
+        Processes that share the operations. None takes one for each core where the device is the CPU and many
+        operations run, and otherwise 1: several processes do not share an accelerator's memory well.
     faults
         Faults to plant, each ``NAME=FAULT``.
     json_file, html_file
@@ -79,11 +92,13 @@ def parity(
         task = bar.add_task("", total=None)
         report = run(
             device=device,
+            backend=None if backend is None else backend_of(backend),
             operations=operations,
             dtypes=dtypes,
             quick=quick,
             isolate=isolate,
             timeout_s=timeout_s,
+            jobs=_jobs(device, operations) if jobs is None else jobs,
             faults=planted,
             progress=lambda done, total, name: bar.update(task, completed=done, total=total, description=name),
         )
@@ -95,6 +110,13 @@ def parity(
         write_html(report, html_file)
         console.print(f"Page: [bold]{escape(str(html_file))}[/bold]")
     return report.passed
+
+
+def _jobs(device: str | None, operations: Sequence[str]) -> int:
+    if 0 < len(operations) < 20:
+        return 1
+    platform = jax.default_backend() if device is None else getattr(resolve(device, "parity"), "platform", "")
+    return min(os.cpu_count() or 1, _MOST_JOBS) if platform == "cpu" else 1
 
 
 def _show(console: Console, report: Report) -> None:

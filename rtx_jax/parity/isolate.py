@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, cast
 
 import jax
@@ -38,28 +39,54 @@ def run_isolated(
     backend: Backend[Tensor] | None,
     faults: Mapping[str, Fault],
     timeout_s: float,
+    jobs: int,
     progress: Progress | None,
 ) -> Iterator[Outcome]:
-    """Run the tasks in order, each in a fork of a worker, which is replaced when it dies."""
+    """Run the tasks, each in a fork of one of `jobs` workers, which are replaced when they die.
+
+    The outcomes come in the order of the tasks.
+    """
     pickled = None if backend is None else base64.b64encode(pickle.dumps(backend)).decode()
-    worker = _Worker()
+    workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    every = [_Worker() for _ in range(min(jobs, max(len(todo), 1)))]
+    for worker in every:
+        workers.put(worker)
+
+    def one(task: Task) -> list[Outcome]:
+        worker = workers.get()
+        try:
+            return list(_one(worker, task, device, pickled, faults.get(task.operation.name), timeout_s))
+        finally:
+            workers.put(worker)
+
+    pool = ThreadPoolExecutor(len(every))
     try:
-        for done, task in enumerate(todo):
+        running = [pool.submit(one, task) for task in todo]
+        for done, (task, result) in enumerate(zip(todo, running, strict=True)):
             if progress:
                 progress(done, len(todo), task.operation.name)
-            job: dict[str, object] = {
-                "suite": task.suite, "place": task.place, "device": device, "backend": pickled,
-                "cells": [[cell.dtype, cell.mode, cell.edges] for cell in task.cells],
-                "fault": faults.get(task.operation.name),
-            }  # fmt: skip
-            yield from _one(worker, task, job, timeout_s)
+            yield from result.result()
         if progress:
             progress(len(todo), len(todo), "")
     finally:
-        worker.close()
+        # Where the caller stops early: no new task begins, and the end of its process ends a running one.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in every:
+            worker.close()
 
 
-def _one(worker: _Worker, task: Task, job: dict[str, object], timeout_s: float) -> Iterator[Outcome]:
+def _one(
+    worker: _Worker,
+    task: Task,
+    device: str | None,
+    backend: str | None,
+    fault: Fault | None,
+    timeout_s: float,
+) -> Iterator[Outcome]:
+    job: dict[str, object] = {
+        "suite": task.suite, "place": task.place, "device": device, "backend": backend, "fault": fault,
+        "cells": [[cell.dtype, cell.mode, cell.edges] for cell in task.cells],
+    }  # fmt: skip
     left = list(task.cells)
     worker.send(job)
     while True:

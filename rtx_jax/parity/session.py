@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from ..backend import Backend, CpuBackend, CudaBackend, JaxBackend, MetalBackend, RocmBackend, TpuBackend
 from ..backend.core import Tensor
-from ..checks.parameters import positive
+from ..checks.parameters import positive, whole
 from ..core.devices import DeviceLike, device_name, resolve
 from ..errors import InvalidArgument
 from ._suggest import closest
@@ -108,6 +108,7 @@ def run(
     quick: bool = False,
     isolate: bool = False,
     timeout_s: float = 120.0,
+    jobs: int = 1,
     faults: Mapping[str, Fault] | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -131,6 +132,8 @@ def run(
         Run each operation in a process of its own, so that the run goes on where one crashes or hangs.
     timeout_s
         Seconds without a result after which an isolated operation counts as hung.
+    jobs
+        Processes that share the operations; with more than 1 each operation is isolated.
     faults
         Faults to plant by operation, to check the check: see `rtx_jax.parity.FAULTS`. ``"crash"`` and ``"hang"`` need
         `isolate`.
@@ -145,7 +148,7 @@ def run(
     Raises
     ------
     InvalidArgument
-        There is no such operation, dtype, mode or fault, or the time is not above 0.
+        There is no such operation, dtype, mode or fault, the time is not above 0, or `jobs` is less than 1.
     BackendUnavailable
         There is no such device.
 
@@ -156,6 +159,8 @@ def run(
     """
     start = time.perf_counter()
     limit = positive("parity", "timeout_s", timeout_s)
+    processes = whole("parity", "jobs", jobs, 1)
+    isolate = isolate or processes > 1
     faults = dict(faults or {})
     found = suites(device, backend)
     todo = tasks(found, operations, dtypes, modes, quick)
@@ -165,7 +170,7 @@ def run(
         from .isolate import run_isolated
 
         placed = None if device is None else device_name(resolve(device, "parity"))
-        outcomes = tuple(run_isolated(todo, placed, backend, faults, limit, progress))
+        outcomes = tuple(run_isolated(todo, placed, backend, faults, limit, processes, progress))
     else:
         outcomes = tuple(_run_here(found, todo, faults, progress))
     stack = " and ".join(face.name for face, _ in found)

@@ -9,6 +9,17 @@ from rtx_jax.core import devices
 from rtx_jax.errors import BackendUnavailable, InvalidArgument
 
 
+@pytest.mark.parametrize("name", ["numpy", "cpu", "quantized<numpy>", "quantized<cpu>"])
+def test_a_name_gives_the_backend_of_that_name(name: str) -> None:
+    assert backend_of(name).name() == name
+
+
+@pytest.mark.parametrize("name", ["quantized", "quantized<>", "quantized<cpu", "<cpu>", None])
+def test_what_is_no_name(name: object) -> None:
+    with pytest.raises(InvalidArgument, match="wanted one of cuda"):
+        backend_of(name)
+
+
 @pytest.fixture
 def platforms(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """A table of platforms that the test fills."""

@@ -51,6 +51,18 @@ def test_a_broken_bound(command: Command) -> None:
     assert "outcomes are not right" in out
 
 
+def test_a_stack(command: Command) -> None:
+    status, out, err = command("--backend", "quantized<numpy>", "--op", "backend.relu", "--dtype", "float32")
+    assert status == 0, out + err
+    assert "Parity of quantized<numpy>" in out
+
+
+def test_an_unknown_stack(command: Command) -> None:
+    status, _, err = command("--backend", "quantized<abacus>", "--op", "backend.relu")
+    assert status == 2
+    assert "'abacus'" in err and "cpu, numpy" in err
+
+
 def test_a_crash(command: Command) -> None:
     status, out, _ = command("--op", "cos", "--op", "finfo", "--dtype", "float32", "--isolate", "--fault", "cos=crash",
                              "--timeout", 60)  # fmt: skip

@@ -100,11 +100,25 @@ def test_a_crash_and_a_hang_are_survived():
     assert "gave no result for 8 s" in first["cos"]
 
 
-def test_isolated_results_are_the_same(report):
-    found = parity.run(operations=["argmax"], dtypes=["float32"], isolate=True)
+@pytest.mark.parametrize("options", [{"isolate": True}, {"jobs": 2}])
+def test_isolated_results_are_the_same(report, options):
+    found = parity.run(operations=["argmax"], dtypes=["float32"], **options)
     here = [o for o in report.outcomes if o.operation == "argmax" and o.dtype == "float32"]
     kept = ("mode", "status", "cases", "elements", "max_ulp", "counts", "edges")
     assert [[getattr(o, k) for k in kept] for o in found.outcomes] == [[getattr(o, k) for k in kept] for o in here]
+
+
+def test_several_processes_keep_the_order_and_survive_a_crash():
+    names = ["sin", "cos", "argmax"]
+    at = []
+    found = parity.run(
+        operations=names, dtypes=["float32"], modes=["eager"], jobs=2, faults={"cos": "crash"},
+        progress=lambda done, total, name: at.append((done, total)),
+    )  # fmt: skip
+    table = [o.operation for o in parity.run(operations=names, dtypes=["float32"], modes=["eager"]).outcomes]
+    assert [o.operation for o in found.outcomes] == table
+    assert {o.operation: o.status for o in found.outcomes} == {"sin": "passed", "cos": "crashed", "argmax": "passed"}
+    assert at == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_a_backend_is_compared_alone():
@@ -129,6 +143,7 @@ def test_the_quick_run_takes_few_cells():
         ({"dtypes": ["float3"]}, "argument dtype: got 'float3'"),
         ({"modes": ["pmap"]}, "argument mode: got 'pmap'"),
         ({"operations": ["sin"], "faults": {"sin": "crash"}}, "wanted isolate=True"),
+        ({"jobs": 0}, "wanted an integer of at least 1"),
         ({"operations": ["sin"], "faults": {"sin": "bend"}}, "the fault one of sign"),
         ({"operations": ["sin"], "faults": {"cos": "sign"}}, "argument faults: got 'cos'"),
     ],
