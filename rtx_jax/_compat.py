@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax._src import config as _jax_config
 from jax._src import core as _jax_core
+from jax._src import mesh as _jax_mesh
 from jax._src.array import ArrayImpl
 from jax._src.lib import xla_client as _xla_client  # type: ignore[attr-defined]
 
@@ -25,6 +26,7 @@ __all__ = [
     "ArrayImpl",
     "ClosedJaxpr",
     "Split",
+    "abstract_device",
     "current_trace",
     "guard_dot",
     "has_gil",
@@ -125,6 +127,21 @@ def current_trace() -> object | None:
         return None
     trace: object | None = _jax_core.trace_ctx.trace
     return trace
+
+
+def abstract_device(kind: str, cores: int | None, platform: str) -> object:
+    """Return the stand-in for a device that is not here, for the abstract mesh around a trace or a lowering.
+
+    Parameters
+    ----------
+    kind
+        The device kind, as ``"NVIDIA H200"``.
+    cores
+        Multiprocessors of a GPU, tensor cores of a TPU.
+    platform
+        ``"gpu"`` or ``"tpu"``.
+    """
+    return _jax_mesh.AbstractDevice(kind, cores, platform)
 
 
 def has_gil() -> bool:
