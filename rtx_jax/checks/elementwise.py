@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import math
+from typing import cast
 
 import ml_dtypes
 import numpy as np
 
-from ..errors import BroadcastError, DTypeMismatch, InvalidArgument, UnsupportedDType
+from ..errors import DTypeMismatch, InvalidArgument, UnsupportedDType
+from .shape import broadcast_shape
 
 __all__ = [
     "DRAWN",
@@ -16,7 +18,6 @@ __all__ = [
     "FLOATING",
     "NUMERIC",
     "binary",
-    "broadcast",
     "castable",
     "common_dtype",
     "fill_value",
@@ -149,29 +150,6 @@ def _bits(dtype: np.dtype) -> int:
     return int(ml_dtypes.iinfo(dtype).bits) if _KIND[dtype] == "integer" else 8 * dtype.itemsize
 
 
-def broadcast(operation: str, lhs: tuple[int, ...], rhs: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that two shapes broadcast to.
-
-    Raises
-    ------
-    BroadcastError
-        The shapes differ on an axis, counted from the last, where neither is 1.
-    """
-    if lhs == rhs:
-        return lhs
-    try:
-        return np.broadcast_shapes(lhs, rhs)
-    except ValueError as error:
-        raise BroadcastError(
-            operation,
-            "",
-            got=f"shapes {lhs} and {rhs}, which cannot be broadcast together",
-            wanted="shapes that are equal or 1 on each axis, counted from the last",
-            lhs=lhs,
-            rhs=rhs,
-        ) from error
-
-
 def binary(
     operation: str, lhs_shape: tuple[int, ...], lhs_dtype: np.dtype, rhs_shape: tuple[int, ...], rhs_dtype: np.dtype
 ) -> tuple[tuple[int, ...], np.dtype]:
@@ -180,13 +158,13 @@ def binary(
     Raises
     ------
     BroadcastError, DTypeMismatch, UnsupportedDType
-        See `broadcast` and `common_dtype`.
+        See `broadcast_shape` and `common_dtype`.
     """
     key = lhs_shape, rhs_shape, lhs_dtype, rhs_dtype
     found = _fitting.get(key)
     if found is None:
         dtype = common_dtype(operation, lhs_dtype, rhs_dtype)
-        found = broadcast(operation, lhs_shape, rhs_shape), dtype
+        found = cast("tuple[int, ...]", broadcast_shape(operation, lhs_shape, rhs_shape)), dtype
         if len(_fitting) >= _MAX_FITTING:
             _fitting.clear()
         _fitting[key] = found

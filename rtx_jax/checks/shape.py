@@ -6,12 +6,13 @@ import math
 import operator
 from collections.abc import Sequence
 
-from ..errors import InvalidArgument, InvalidDimension, OutOfMemory, ShapeMismatch
+from ..errors import BroadcastError, InvalidArgument, InvalidDimension, OutOfMemory, ShapeMismatch
 
 __all__ = [
     "as_int",
     "as_shape",
     "bmm",
+    "broadcast_shape",
     "dim_in",
     "even_dim",
     "matmul",
@@ -302,3 +303,35 @@ def even_dim(operation: str, dim: object, shape: tuple[int, ...]) -> int:
             got_shape=shape,
         )
     return axis
+
+
+def broadcast_shape(operation: str, *shapes: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Return the shape that `shapes` broadcast to; ``None`` stands for an unknown size, which the result keeps.
+
+    Raises
+    ------
+    BroadcastError
+        Two sizes of one axis differ and neither is 1; the text names the two shapes.
+    """
+    out: list[int | None] = []
+    for shape in shapes:
+        if len(shape) > len(out):
+            out[:0] = [1] * (len(shape) - len(out))
+        for place in range(-len(shape), 0):
+            size, have = shape[place], out[place]
+            if size == 1 or size == have or have is None:
+                continue
+            if have == 1 or size is None:
+                out[place] = size
+            else:
+                # The running result is what the shapes before gave; name the one that the size came from.
+                other = next(s for s in shapes if len(s) >= -place and s[place] == have)
+                raise BroadcastError(
+                    operation,
+                    "",
+                    got=f"shapes {tuple(other)} and {tuple(shape)}, which cannot be broadcast together",
+                    wanted="sizes that are equal or 1, counted from the last axis",
+                    lhs=tuple(other),
+                    rhs=tuple(shape),
+                )
+    return tuple(out)

@@ -6,9 +6,9 @@ import math
 import operator
 from collections.abc import Sequence
 
-from ..errors import BroadcastError, InvalidArgument, InvalidDimension
+from ..errors import InvalidArgument, InvalidDimension
 
-__all__ = ["as_axis", "as_int", "as_shape", "broadcast_shape", "normalize_axes", "normalize_axis"]
+__all__ = ["as_axis", "as_int", "as_shape", "normalize_axes", "normalize_axis"]
 
 _MAX_SIZE = 2**63 - 1
 
@@ -113,35 +113,3 @@ def normalize_axes(
     if len(set(out)) != len(out):
         raise InvalidDimension(operation, argument, got=axis, wanted="each axis once", dim=axis, ndim=ndim)
     return out
-
-
-def broadcast_shape(operation: str, *shapes: Sequence[int | None]) -> tuple[int | None, ...]:
-    """Return the shape that `shapes` broadcast to; ``None`` stands for an unknown size, which the result keeps.
-
-    Raises
-    ------
-    BroadcastError
-        Two sizes of one axis differ and neither is 1; the text names the two shapes.
-    """
-    out: list[int | None] = []
-    for shape in shapes:
-        if len(shape) > len(out):
-            out[:0] = [1] * (len(shape) - len(out))
-        for place in range(-len(shape), 0):
-            size, have = shape[place], out[place]
-            if size == 1 or size == have or have is None:
-                continue
-            if have == 1 or size is None:
-                out[place] = size
-            else:
-                # The running result is what the shapes before gave; name the one that the size came from.
-                other = next(s for s in shapes if len(s) >= -place and s[place] == have)
-                raise BroadcastError(
-                    operation,
-                    "",
-                    got=f"shapes {tuple(other)} and {tuple(shape)}, which cannot be broadcast together",
-                    wanted="sizes that are equal or 1, counted from the last axis",
-                    lhs=tuple(other),
-                    rhs=tuple(shape),
-                )
-    return tuple(out)

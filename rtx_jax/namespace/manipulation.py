@@ -14,7 +14,8 @@ from jax.core import Tracer
 
 from .._array import Array, call1, call2, calln, interned, lift
 from .._compat import ArrayImpl
-from ..core.axes import as_axis, as_int, as_shape, broadcast_shape, normalize_axis
+from ..checks.shape import broadcast_shape
+from ..core.axes import as_axis, as_int, as_shape, normalize_axis
 from ..core.dispatch import Op, place
 from ..core.dtypes import INTEGRAL
 from ..core.handle import tracing

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.axes import broadcast_shape, normalize_axes
+from ..checks.shape import broadcast_shape
+from ..core.axes import normalize_axes
 from ..core.dtypes import COMPLEX, INEXACT, complex_of, real_of
 from ..errors import BroadcastError, InvalidArgument, ShapeMismatch, UnsupportedDType
 from ._kinds import accumulator, cast, enter, rank_at_least, square

@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 
 from .._compat import guard_dot
-from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
+from ..checks.shape import broadcast_shape
+from ..core.axes import normalize_axes, normalize_axis
 from ..core.dtypes import NUMERIC
 from ..errors import InvalidArgument, InvalidDimension, ShapeMismatch
 from . import statistical

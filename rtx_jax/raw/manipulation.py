@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
+from ..checks.shape import broadcast_shape
+from ..core.axes import normalize_axes, normalize_axis
 from ..core.dtypes import NARROW_INT, int8
 from ..errors import BroadcastError, InvalidArgument, InvalidDimension, ShapeMismatch
 from ._kinds import cast, enter

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..core.axes import broadcast_shape, normalize_axes, normalize_axis
+from ..checks.shape import broadcast_shape
+from ..core.axes import normalize_axes, normalize_axis
 from ..core.dtypes import INTEGRAL, bool_
 from ..errors import DTypeMismatch, InvalidArgument, InvalidDimension, ShapeMismatch
 from ._kinds import cast, enter, no_complex, rank_at_least

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from .._compat import ClosedJaxpr
+from ..core.nans import has_nan
 
-__all__ = ["has_nan", "raise_first_nan"]
+__all__ = ["raise_first_nan"]
 
 _CALLS = frozenset(("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "custom_jvp_call"))
-
-
-def has_nan(values: Sequence[object]) -> bool:
-    """Whether any of some raw arrays or numbers holds a NaN."""
-    return any(
-        np.isnan(np.asarray(value)).any() for value in values if getattr(value, "dtype", np.dtype(bool)).kind in "fcV"
-    )
 
 
 def raise_first_nan(name: str, closed: ClosedJaxpr, operands: Sequence[object]) -> None:

@@ -17,11 +17,12 @@ from .._array import Array, lift, wrap
 from .._compat import X64_UNSET, ArrayImpl, ClosedJaxpr, restore_x64, split_hidden, swap_x64
 from ..core.dispatch import raise_translated
 from ..core.handle import Handle, check_write, data_of, rebind, tracing
+from ..core.nans import has_nan
 from ..core.random import Stream, global_stream
 from ..errors import TracedMutation
 from . import paths
 from .donation import give_up, run_donating
-from .nans import has_nan, raise_first_nan
+from .nans import raise_first_nan
 from .scope import JitScope, entered
 from .trees import ARRAY, NUMBER, flatten, strengthen
 
