@@ -215,8 +215,9 @@ def _topology(device: AbsentDevice) -> Any:
         os.environ["PATH"] = os.pathsep.join((os.path.dirname(ptxas), os.environ.get("PATH", "")))
         configuration = (CONFIGURATIONS / f"{device.name.lower()}.txtpb").read_text(encoding="utf-8")
         return topologies.get_topology_desc("", platform="cuda", target_config=configuration, topology=device.topology)
-    # Without it libtpu asks the metadata server of Google Cloud, and waits.
+    # libtpu would ask the metadata server of Google Cloud, and wait; and it allows one process a machine at a time.
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     return topologies.get_topology_desc(platform="tpu", topology_name=device.topology)
 
 
