@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jax
 
+from ._config import cache_folder
 from .core.dispatch import clear_caches as clear_caches
 
 __all__ = ["clear_caches", "enable_compilation_cache"]
@@ -31,13 +32,9 @@ def enable_compilation_cache(path: str | os.PathLike[str] | None = None) -> Path
     This is JAX's persistent cache with its thresholds at zero; unlike everything else here it changes settings of
     JAX, for the whole process. Calls compiled before are not stored.
     """
-    folder = Path(path or os.environ.get("RTX_JAX_CACHE_DIR") or _user_cache() / "rtx_jax")
+    folder = Path(path) if path else cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     return folder
-
-
-def _user_cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .errors import InvalidArgument
 
@@ -17,6 +18,7 @@ __all__ = [
     "PRECISIONS",
     "SETTINGS",
     "Setting",
+    "cache_folder",
     "check_bounds",
     "debug_nans",
     "donation",
@@ -120,6 +122,12 @@ SETTINGS: dict[str, Setting] = {
         ),
     )
 }
+
+
+def cache_folder() -> Path:
+    """Return where files are kept between processes: ``RTX_JAX_CACHE_DIR``, else ``rtx_jax`` in the user's cache."""
+    named = os.environ.get("RTX_JAX_CACHE_DIR")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rtx_jax"
 
 
 def update(name: str, value: object) -> None:
