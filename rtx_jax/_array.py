@@ -183,6 +183,15 @@ class Array(Handle):
 
     # --- the standard's protocols ---------------------------------------------------------------------------------
 
+    if not TYPE_CHECKING:  # a checker is to find wrong names itself
+
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("_"):  # protocols that others look for
+                raise AttributeError(f"'Array' object has no attribute {name!r}")
+            from ._numpy_names import missing_attribute
+
+            raise missing_attribute(name, [known for known in dir(type(self)) if not known.startswith("_")])
+
     def __array_namespace__(self, /, *, api_version: str | None = None) -> types.ModuleType:
         """Return the module `rtx_jax`.
 

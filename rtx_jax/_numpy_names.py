@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["LINALG", "MAIN", "missing"]
+__all__ = ["LINALG", "MAIN", "METHODS", "missing", "missing_attribute"]
 
 MAIN = {
     "absolute": "abs(x)",
@@ -74,10 +74,36 @@ LINALG = {
 }
 """The same for `rtx_jax.linalg`."""
 
+METHODS = {
+    "argpartition": "argsort(x)",
+    "byteswap": "numpy.asarray(x).byteswap()",
+    "compress": "x[condition]",
+    "data": "numpy.asarray(x).data",
+    "fill": "x[...] = value",
+    "itemset": "x[key] = value",
+    "partition": "x[...] = sort(x)",
+    "put": "x[indices] = values",
+    "resize": "reshape(x, shape)",
+    "sort": "x[...] = sort(x), or sort(x) for a new array",
+    "tofile": "save(file, x)",
+    "trace": "linalg.trace(x)",
+    "view": "x.astype(dtype) for other values, or numpy.asarray(x).view(dtype) for the same bits",
+}
+"""By the name of NumPy's method or attribute that `Array` does not have, what to write instead."""
+
 
 def missing(module: str, name: str, instead: dict[str, str], known: Iterable[str]) -> AttributeError:
     """Return the error for a name that a module does not have, with what to write instead."""
-    text = f"module {module!r} has no attribute {name!r}"
+    return _missing(f"module {module!r}", name, instead, known)
+
+
+def missing_attribute(name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error for an attribute that `Array` does not have, with what to write instead."""
+    return _missing("'Array' object", name, METHODS, known)
+
+
+def _missing(where: str, name: str, instead: dict[str, str], known: Iterable[str]) -> AttributeError:
+    text = f"{where} has no attribute {name!r}"
     if name.startswith("_"):
         return AttributeError(text)
     if name in instead:

@@ -122,6 +122,27 @@ def test_an_axis_out_of_range(call):
         call(xp.asarray(X))
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sort", r"no attribute 'sort'. Write x\[...\] = sort\(x\)"),
+        ("fill", r"Write x\[...\] = value"),
+        ("view", "numpy.asarray"),
+        ("reshap", "Did you mean reshape?"),
+        ("abacus", "no attribute 'abacus'$"),
+        ("__cuda_array_interface__", "no attribute '__cuda_array_interface__'$"),
+    ],
+)
+def test_what_numpy_has_and_we_do_not(name, words):
+    with pytest.raises(AttributeError, match=words):
+        getattr(xp.asarray(X), name)
+
+
+def test_a_dtype_is_no_function():
+    with pytest.raises(TypeError, match=r"asarray\(x, dtype=float32\)"):
+        xp.float32(3)
+
+
 def test_methods_never_give_a_view():
     x = xp.asarray(X)
     for copy in (x.ravel(), x.reshape(2, 3), x.real, x.transpose(), x.astype(xp.float64), x.squeeze()):

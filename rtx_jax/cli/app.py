@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from .._version import __version__
+
 __all__ = ["app"]
 
 app = typer.Typer(
     name="rtx-jax",
-    help="An array API namespace on JAX and XLA.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,6 +25,21 @@ class DTypeName(StrEnum):
 
     float32 = "float32"
     float64 = "float64"
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rtx-jax {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """An array API namespace on JAX and XLA."""
 
 
 @app.command()

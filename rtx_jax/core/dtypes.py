@@ -67,6 +67,9 @@ class DTypeName:
             raise AttributeError(name)
         return getattr(self.dtype, name)
 
+    def __call__(self, *values: object) -> object:
+        raise TypeError(f"{self}: a dtype is no function. Write asarray(x, dtype={self}), or astype(x, {self}).")
+
     def __reduce__(self) -> tuple[type[DTypeName], tuple[DType]]:
         return DTypeName, (self.dtype,)
 

@@ -151,3 +151,9 @@ def test_missing_packages_say_how_to_install_them() -> None:
 
 def test_the_default_dtype_is_the_widest() -> None:
     assert demo_module.widest("rtx_jax", None) == "float64"
+
+
+def test_version(command: Command) -> None:
+    status, out, _ = command("--version")
+    assert status == 0
+    assert out.startswith("rtx-jax ")
