@@ -180,5 +180,5 @@ def _weighted(spec: str, precision: str, weights: jax.Array, value: jax.Array, s
         return jnp.where(nan | (up & down), jnp.nan, infinite)
 
     value = lax.stop_gradient(value)
-    shown: jax.Array = lax.cond(jnp.all(lax.isfinite(value)), none, what_is_seen, value)
+    shown: jax.Array = lax.cond(jnp.all(lax.is_finite(value)), none, what_is_seen, value)
     return out + shown
