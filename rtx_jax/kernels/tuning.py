@@ -22,18 +22,20 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from .._config import cache_folder
-from ..errors import FallbackWarning, InvalidArgument
+from ..errors import FallbackWarning, InvalidArgument, RtxError
 
-__all__ = ["Entry", "block_sizes", "entries", "file", "forget", "shape_class", "store", "tuned"]
+__all__ = ["Blocks", "Entry", "block_sizes", "entries", "file", "forget", "has", "shape_class", "store", "tuned"]
 
 VERSION = 1
 
 
-class _Dataclass(Protocol):
+class Blocks(Protocol):
+    """Any frozen dataclass; its integer fields are block sizes."""
+
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-B = TypeVar("B", bound=_Dataclass)
+B = TypeVar("B", bound=Blocks)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,6 +88,11 @@ def shape_class(*words: str, **sizes: int) -> str:
     return " ".join([*filter(None, words), *rounded])
 
 
+def has(kernel: str, kind: str, shapes: str, /) -> bool:
+    """Tell whether block sizes were measured for this kernel, device kind and shape class."""
+    return shapes in _read(file()).get(kernel, {}).get(kind, {})
+
+
 def tuned(kernel: str, kind: str, shapes: str, default: B, /) -> B:
     """Return `default` with the sizes that were measured for this kernel, device kind and shape class, if any were.
 
@@ -111,10 +118,14 @@ def tuned(kernel: str, kind: str, shapes: str, default: B, /) -> B:
             f"the blocks are {', '.join(sorted(known))}",
         )
         return default
-    return dataclasses.replace(default, **sizes)
+    try:
+        return dataclasses.replace(default, **sizes)
+    except RtxError as error:  # the kernel's own check of its blocks
+        _warn(f"the entry of {kernel} does not fit it ({error})", "run rtx-jax tune again")
+        return default
 
 
-def block_sizes(blocks: _Dataclass, /) -> dict[str, int]:
+def block_sizes(blocks: Blocks, /) -> dict[str, int]:
     """Return the integer fields of a dataclass by name."""
     values = {field.name: getattr(blocks, field.name) for field in dataclasses.fields(blocks)}
     return {name: value for name, value in values.items() if isinstance(value, int) and not isinstance(value, bool)}
