@@ -25,6 +25,7 @@ __all__ = [
     "X64_UNSET",
     "ArrayImpl",
     "ClosedJaxpr",
+    "Primitive",
     "Split",
     "abstract_device",
     "current_trace",
@@ -32,15 +33,20 @@ __all__ = [
     "has_gil",
     "hidden_operand",
     "in_trace",
+    "is_partitioned",
     "is_x64",
+    "lowering_target",
     "place_default",
     "place_like",
-    "swap_x64",
     "restore_x64",
+    "result_avals",
     "split_hidden",
+    "swap_x64",
     "trace_parent",
     "trace_context",
     "trace_is_clean",
+    "triton_parameters",
+    "vary_alike",
     "x64",
 ]
 
@@ -280,3 +286,128 @@ def _no_guard(x: jax.Array) -> jax.Array:
 
 guard_dot: Callable[[jax.Array], jax.Array] = _make_guard() if JAX_VERSION == (0, 10, 2) else _no_guard
 """Return the result of a matrix product, protected from a wrong fusion where this version of JAX has it."""
+
+
+# --- primitives -----------------------------------------------------------------------------------------------------
+
+Primitive = _jax_core.Primitive
+
+
+def vary_alike(*arrays: jax.Array) -> Sequence[jax.Array]:
+    """Return operands of one primitive inside of shard_map as varying over the same mesh axes, as its check demands.
+
+    The derivative of what is done to one that did not vary sums over these axes.
+    """
+    varying: Sequence[jax.Array] = _jax_core.auto_insert_reshard(*arrays)
+    return varying
+
+
+def result_avals(
+    fn: Callable[..., Sequence[jax.Array]], avals: Sequence[jax.core.ShapedArray]
+) -> list[jax.core.ShapedArray]:
+    """Return the abstract results of a function, with what they say of meshes."""
+    found: list[jax.core.ShapedArray] = jax.make_jaxpr(fn)(*avals).out_avals  # type: ignore[assignment]
+    return found
+
+
+def lowering_target(ctx: Any) -> tuple[str, str, tuple[int, int] | None]:
+    """Return the platform, the device kind and CUDA's compute capability that a rule of lowering lowers for.
+
+    The kind is that of the abstract device where a mesh names one, else that of the devices of the platform that this
+    process has; "" where there are none, or where a program is lowered for several platforms.
+    """
+    platforms: Sequence[str] = ctx.platforms or ctx.module_context.platforms
+    if len(platforms) != 1:
+        return "", "", None
+    platform = platforms[0]
+    abstract = jax.sharding.get_abstract_mesh().abstract_device  # type: ignore[attr-defined]
+    if abstract is not None:
+        return platform, abstract.device_kind, None
+    try:
+        device = jax.local_devices(backend=platform)[0]
+    except RuntimeError:
+        return platform, "", None
+    text = str(getattr(device, "compute_capability", ""))
+    major, dot, minor = text.partition(".")
+    return platform, device.device_kind, (int(major), int(minor)) if dot and platform == "cuda" else None
+
+
+def is_partitioned(ctx: Any) -> bool:
+    """Whether XLA will divide what a rule lowers among devices: several, and not all axes under shard_map."""
+    context = ctx.module_context.axis_context
+    manual = getattr(context, "manual_axes", None)
+    if manual is None:
+        return getattr(context, "num_devices", 1) not in (1, None)
+    everywhere = frozenset(manual) | frozenset(getattr(context.mesh, "manual_axes", ()))
+    return context.mesh.size > 1 and everywhere != frozenset(context.mesh.axis_names)
+
+
+# --- Pallas ---------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def triton_parameters() -> Callable[..., object]:
+    """Return the class of the compiler's parameters of Pallas on Triton, with the fields that JAX documents.
+
+    JAX warns of the deprecation of this backend at each lowering, far from the call that could prevent it. Kernels
+    with these parameters are lowered in silence.
+    """
+    import warnings
+
+    from jax._src.pallas import core as pallas_core
+    from jax._src.pallas.triton import core as triton_core
+    from jax._src.pallas.triton import pallas_call_registration as registration
+
+    @dataclasses.dataclass(frozen=True)
+    class TritonParameters(triton_core.CompilerParams):
+        pass
+
+    def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The Pallas Triton backend is deprecated", DeprecationWarning)
+            return registration.pallas_call_lowering(ctx, *operands, **params)
+
+    pallas_core.register_lowering_rule(TritonParameters, lower, "gpu")
+    return TritonParameters
+
+
+def is_zero(x: object) -> bool:
+    """Tell whether a tangent or cotangent is a symbolic zero, or that of an integer."""
+    from jax.interpreters import ad
+
+    return type(x) is ad.Zero or getattr(x, "dtype", None) == jax.dtypes.float0
+
+
+def result_aval(
+    shape: tuple[int, ...], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
+) -> jax.core.ShapedArray:
+    """Return what a primitive gives for such operands: it varies over the mesh axes that any of them varies over."""
+    aval = jax.core.ShapedArray(shape, dtype)
+    varying = frozenset().union(*(_varying(x) for x in operands))
+    if not varying:
+        return aval
+    varied: jax.core.ShapedArray = aval.update(manual_axis_type=_jax_core.ManualAxisType(varying=varying))
+    return varied
+
+
+def _varying(aval: Any) -> frozenset[str]:
+    varying: frozenset[str] = aval.mat.varying
+    return varying
+
+
+def register_lowering(primitive: Any, fn: Callable[..., Sequence[jax.Array]]) -> None:
+    """Have a primitive lowered as ``fn(*operands, target=, partitioned=, **params)``, once for each platform.
+
+    `target` is what `lowering_target` returns, and `partitioned` what `is_partitioned` does.
+    """
+    from jax.interpreters import mlir
+
+    def rule(ctx: Any, *operands: Any, **params: object) -> Any:
+        # Inside of a `shard_map` an operand is one device's, and what `fn` makes of it is nobody else's business.
+        avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
+        facts = functools.partial(fn, target=lowering_target(ctx), partitioned=is_partitioned(ctx))
+        with x64() if any(aval.dtype.itemsize == 8 for aval in avals) else contextlib.nullcontext():
+            return mlir.lower_fun(facts, multiple_results=True)(ctx.replace(avals_in=avals), *operands, **params)
+
+    for platform in (None, "cpu", "cuda", "rocm", "tpu"):
+        mlir.register_lowering(primitive, rule, platform=platform)
