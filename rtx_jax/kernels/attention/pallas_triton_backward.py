@@ -216,7 +216,7 @@ def _of_keys(
 
         carry = (jnp.zeros(key.shape, np.float32), jnp.zeros(value.shape, np.float32))
         if together == 1:
-            d_key, d_value = of_head(jnp.zeros_like(first), carry)
+            d_key, d_value = of_head(first - first, carry)
         else:
             d_key, d_value = lax.fori_loop(np.int32(0), np.int32(together), of_head, carry)
         there = (s + lax.iota(np.int32, columns) < head.keys)[:, None]

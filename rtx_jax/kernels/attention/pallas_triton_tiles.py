@@ -194,7 +194,7 @@ class View:
         """
         spec = self.spec
         # Not a Python number: masked loads do not take one as an index.
-        zero = jnp.zeros_like(head.batch)
+        zero = head.batch - head.batch
         lead = (head.batch if shape[0] > 1 else zero, head.query if shape[1] > 1 else zero)
         sides = [(t, self.rows, spec.queries), (s, self.columns, spec.keys)]
         index: list[object] = []
@@ -287,7 +287,8 @@ class View:
         plain_high = head.keys
         if right is not None:
             plain_high = least(start + head.offset + right + 1, plain_high)
-        high = jnp.where(end > start, high, 0)
+        if self.spec.query_lengths:
+            high = _if_any(start, end, high)
         return self._spans(low, high, plain_low, plain_high, self.columns, ("row", head.batch, index))
 
     def keys_seen(self, head: Head, start: jax.Array, end: Number) -> tuple[Number, Number]:
@@ -317,7 +318,8 @@ class View:
         if left is not None:
             high = least(end - head.offset + left, high)
             plain_high = least(start - head.offset + left + 1, plain_high)
-        high = jnp.where(end > start, high, 0)
+        if self.spec.key_lengths:
+            high = _if_any(start, end, high)
         return self._spans(low, high, plain_low, plain_high, self.rows, ("column", head.batch, index))
 
     def _spans(
@@ -383,6 +385,12 @@ def least(x: Number, y: Number) -> Number:
     if isinstance(x, int):
         return min(x, y) if isinstance(y, int) else least(y, x)
     return lax.min(x, jnp.broadcast_to(np.int32(y) if isinstance(y, int) else y, x.shape))
+
+
+def _if_any(start: jax.Array, end: Number, x: Number) -> jax.Array:
+    """Return `x`, or 0 where ``[start, end)`` is empty."""
+    # A sum, so that Triton never chooses between two constants, which it gives the wrong type.
+    return jnp.where(start < end, x + (start - start), 0)
 
 
 def _number(x: Number) -> jax.Array | np.int32:
