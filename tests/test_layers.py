@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("__init__",),
     ("backend", "quant", "runtime", "kv"),
     ("parallel",),
-    ("lm", "parity"),
+    ("lm", "parity", "bench"),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

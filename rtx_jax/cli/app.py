@@ -132,3 +132,113 @@ def parity(
         html_file=html,
     )
     raise typer.Exit(0 if kept else 1)
+
+
+@app.command()
+def bench(
+    operation: Annotated[str, typer.Argument(help="attention, rope, norm, decode or cross-entropy.")],
+    length: Annotated[
+        list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Several are fine.")
+    ] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option(help="attention: causal, full, window, segments, bias; ... Several are fine.")
+    ] = None,
+    direction: Annotated[
+        list[str] | None, typer.Option(help="forward; or backward, together with forward. Both without it.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",
+    batch: Annotated[int, typer.Option(help="Rows of the batch.")] = 1,
+    heads: Annotated[int, typer.Option(help="Query heads.")] = 8,
+    key_heads: Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")] = None,
+    size: Annotated[int, typer.Option(help="Elements of a head.")] = 64,
+    width: Annotated[int, typer.Option(help="Elements of a hidden state (norm, cross-entropy).")] = 1024,
+    vocabulary: Annotated[int, typer.Option(help="Classes (cross-entropy).")] = 32768,
+    window: Annotated[int, typer.Option(help="Keys that a query sees to its left, in the variant window.")] = 512,
+    implementation: Annotated[
+        list[str] | None, typer.Option(help="Of ours: auto, xla, pallas_triton, ... Each is timed by itself.")
+    ] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Time ours with the polynomial exponential too.")] = False,
+    device: Annotated[str | None, typer.Option(help="Where: cpu, cuda:1, tpu, ... JAX's default without it.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Loops of each contender.")] = 7,
+    json: Annotated[Path | None, typer.Option(help="Write all figures here too.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a plot against length here (PNG).")] = None,
+) -> None:
+    """Time ours against jax.nn, cuDNN, tokamax and torch, as far as they are here, in turn in one run.
+
+    With rates, the share of the measured rate of products or copies, memory, and the error against float64.
+    """
+    from ..bench import Request
+    from .bench import bench as run
+
+    request = Request(
+        operation,
+        length or (),
+        variant or (),
+        direction or (),
+        batch=batch,
+        heads=heads,
+        key_heads=heads if key_heads is None else key_heads,
+        size=size,
+        width=width,
+        vocabulary=vocabulary,
+        window=window,
+        dtype=dtype,
+        implementations=implementation or ("auto",),
+        fast=fast,
+        device=device,
+        rounds=rounds,
+    )
+    run(request, json_file=json, plot_file=plot)
+
+
+@app.command()
+def tune(
+    length: Annotated[list[int] | None, typer.Option(help="Length of the sequence. Several are fine.")] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option(help="causal, full, window, segments, bias. Several are fine.")
+    ] = None,
+    direction: Annotated[list[str] | None, typer.Option(help="forward or backward. Both without it.")] = None,
+    dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",
+    batch: Annotated[int, typer.Option(help="Rows of the batch.")] = 1,
+    heads: Annotated[int, typer.Option(help="Query heads.")] = 8,
+    key_heads: Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")] = None,
+    size: Annotated[int, typer.Option(help="Elements of a head.")] = 64,
+    window: Annotated[int, typer.Option(help="Keys that a query sees to its left, in the variant window.")] = 512,
+    implementation: Annotated[
+        list[str] | None, typer.Option(help="xla, pallas_triton, ...; the one that would run here without it.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="Where: cpu, cuda:1, tpu, ... JAX's default without it.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Loops of each candidate.")] = 7,
+    show: Annotated[bool, typer.Option("--show", help="Print what is stored, and measure nothing.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored, and measure nothing.")] = False,
+) -> None:
+    """Measure the block sizes of attention on this device, and keep those that beat the defaults.
+
+    They are kept in the user's cache (RTX_JAX_CACHE_DIR), for this kind of device and calls of this class, and are used
+    from then on.
+    """
+    from ..bench import Request
+    from . import tune as command
+
+    if show:
+        command.show()
+        return
+    if forget:
+        command.forget()
+        return
+    request = Request(
+        "attention",
+        length or (),
+        variant or (),
+        direction or (),
+        batch=batch,
+        heads=heads,
+        key_heads=heads if key_heads is None else key_heads,
+        size=size,
+        window=window,
+        dtype=dtype,
+        implementations=implementation or ("auto",),
+        device=device,
+        rounds=rounds,
+    )
+    command.measure(request)

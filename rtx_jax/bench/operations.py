@@ -1,0 +1,109 @@
+"""The operations that can be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import ModuleType
+
+from ..errors import InvalidArgument
+from . import attention, decode
+from .contender import Contender, Problem
+from .measure import device_of, measure_all
+from .request import Request, check
+from .results import Report
+
+__all__ = ["OPERATIONS", "Operation", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation.
+
+    Attributes
+    ----------
+    bound
+        ``"arithmetic"`` or ``"memory"``: whether TFLOP/s or GB/s count.
+    lengths
+        Where it is measured without others.
+    variants, directions
+        What there is. The first variant is measured without others, and all directions are.
+    problems, contenders
+        Make them of a request.
+    parameters
+        The fields of the request that it depends on.
+    """
+
+    bound: str
+    lengths: Sequence[int]
+    variants: Sequence[str]
+    directions: Sequence[str]
+    problems: Callable[[Request], Iterator[Problem]]
+    contenders: Callable[[Request], list[Contender]]
+    parameters: Sequence[str]
+
+
+def _operation(module: ModuleType) -> Operation:
+    return Operation(
+        module.BOUND,
+        module.LENGTHS,
+        module.VARIANTS,
+        module.DIRECTIONS,
+        module.problems,
+        module.contenders,
+        module.PARAMETERS,
+    )
+
+
+OPERATIONS: dict[str, Operation] = {
+    "attention": _operation(attention),
+    "decode": _operation(decode),
+}
+
+
+def run(request: Request, /, *, progress: Callable[[str], None] = lambda text: None) -> Report:
+    """Measure what `request` asks for.
+
+    Parameters
+    ----------
+    request
+        See `Request`.
+    progress
+        Told what comes next.
+
+    Raises
+    ------
+    InvalidArgument
+        There is no such operation, variant or direction, or a size is wrong.
+    UnsupportedDType
+        The dtype is none.
+    BackendUnavailable
+        There is no such device.
+    BackendLimitation
+        An implementation that was asked for cannot run one of the problems.
+    """
+    if request.operation not in OPERATIONS:
+        raise InvalidArgument(
+            "rtx-jax bench", "operation", got=repr(request.operation), wanted=f"one of {', '.join(OPERATIONS)}",
+            arg="operation", reason="unknown operation",
+        )  # fmt: skip
+    operation = OPERATIONS[request.operation]
+    request = replace(
+        request,
+        lengths=tuple(request.lengths) or operation.lengths,
+        variants=tuple(request.variants) or operation.variants[:1],
+        directions=tuple(request.directions) or operation.directions,
+    )
+    check(request, variants=operation.variants, directions=operation.directions)
+    device = device_of(request.device, "rtx-jax bench")
+    settings = {name: value for name, value in asdict(request).items() if name in ("dtype", *operation.parameters)}
+    return measure_all(
+        request.operation,
+        operation.bound,
+        operation.problems(request),
+        operation.contenders(request),
+        device,
+        rounds=request.rounds,
+        settings=settings,
+        progress=progress,
+    )
