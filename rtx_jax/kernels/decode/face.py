@@ -1,0 +1,391 @@
+"""The faces of decode attention on raw arrays: checks, the normal form, one compiled call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..._compat import x64
+from ...checks.choices import flag
+from ...checks.decode import decode as _check
+from . import select
+from .primitive import decode
+from .ranges import union_range
+from .spec import DecodeOperands, DecodeSpec
+
+__all__ = ["decode_attention", "paged_attention"]
+
+_FAR = 1 << 29
+"""Positions further away than any key: windows and offsets end there, so that sums of them stay in 32 bits."""
+
+
+def decode_attention(
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    key_lengths: jax.Array | None = None,
+    query_lengths: jax.Array | None = None,
+    key_scale: jax.Array | None = None,
+    value_scale: jax.Array | None = None,
+    sinks: jax.Array | None = None,
+    q_offset: jax.Array | int | None = None,
+    *,
+    causal: bool = True,
+    window: int | tuple[int | None, int | None] | None = None,
+    softcap: float | None = None,
+    scale: float | None = None,
+    layout: str = "BTNH",
+    return_lse: bool = False,
+    precision: str | None = None,
+    splits: int | None = None,
+    implementation: str = "auto",
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Return the attention of few queries to a long cache of keys and values.
+
+    Parameters
+    ----------
+    query
+        (B, T, N, H), or (B, N, T, H) in layout ``"BNTH"``: float32, bfloat16, float16 or float64. T is 1 in plain
+        decoding, a few in speculative decoding; each key head serves ``N // K`` neighbouring query heads.
+    key, value
+        The cache, (B, S, K, H) and (B, S, K, Hv), or (B, K, S, H) and (B, K, S, Hv): dtypes as `query`, or int8 or
+        float8, which are widened in the kernel and never copied whole.
+    key_lengths
+        Integers (B,): how many slots of each row are filled; the rest may hold anything, NaN included. (B, K) where
+        heads keep different numbers of keys. All S by default.
+    query_lengths
+        Integers (B,): queries beyond them give 0.
+    key_scale, value_scale
+        What a quantized cache is multiplied by: floating, of a shape that broadcasts to that of the cache without its
+        last axis. A scalar is one scale for everything, (K,) or (K, 1) one for each head as the layout has it.
+    sinks
+        (N,): a logit of each query head that takes weight and gives no value.
+    q_offset
+        Query t has its diagonal at key ``t + q_offset``. Integer, (B,) or (B, K). By default the queries are the last
+        of the sequence: the length of the keys less that of the queries.
+    causal
+        Whether no query sees past its diagonal. Nothing to a single query at the end.
+    window
+        Keys to the left and to the right of the diagonal that a query sees; one number for both, None for all.
+    softcap
+        Scores become ``softcap * tanh(scores / softcap)``.
+    scale
+        Factor of the products, ``1 / sqrt(H)`` by default.
+    layout
+        ``"BTNH"`` or ``"BNTH"``.
+    return_lse
+        Return the log-sum-exp of the scores too.
+    precision
+        Of float32 products: ``"highest"``, ``"high"`` or ``"default"``, the device's own. None is the first.
+    splits
+        Into how many parts a GPU splits the keys of a head, so that few heads keep it busy; None lets it choose.
+    implementation
+        ``"auto"``, or one by name: ``"reference"``, ``"xla"``, ``"pallas_triton"``, ``"pallas_tpu"``.
+
+    Returns
+    -------
+    jax.Array or tuple of jax.Arrays
+        (B, T, N, Hv) or (B, N, T, Hv), of the dtype of `query`. A query that sees no key gives 0. With `return_lse`
+        also (B, N, T) in float32 (float64 of float64); -infinity for a query that sees no key.
+
+    Raises
+    ------
+    InvalidDimension
+        An operand has another number of axes.
+    ShapeMismatch
+        Sizes do not fit, or the key heads do not divide the query heads.
+    BroadcastError
+        A scale does not broadcast to the cache without its last axis.
+    UnsupportedDType
+        An operand has a dtype of another kind.
+    InvalidArgument
+        A parameter is out of range or unknown.
+    BackendLimitation
+        The implementation that was asked for cannot do it on this device; all reasons are listed.
+
+    Notes
+    -----
+    Time and traffic follow the keys that are seen, not the capacity of the cache. The result equals that of
+    `flash_attention` with the same lengths. A NaN in a key reaches only queries that see it; one in a value may reach
+    the other queries of its row. Differentiable in every mode, by the plain form, in O(S) memory for each query; vmap
+    makes one larger call. Under `jax.jit` over several devices give the sharding by `jax.shard_map`, or plain XLA runs.
+    """
+    arrays = {
+        "query": query,
+        "key": key,
+        "value": value,
+        "key_lengths": key_lengths,
+        "query_lengths": query_lengths,
+        "key_scale": key_scale,
+        "value_scale": value_scale,
+        "sinks": sinks,
+    }
+    return _call(
+        "decode_attention",
+        arrays,
+        q_offset,
+        causal=causal,
+        window=window,
+        softcap=softcap,
+        scale=scale,
+        layout=layout,
+        return_lse=return_lse,
+        precision=precision,
+        splits=splits,
+        implementation=implementation,
+    )
+
+
+def paged_attention(
+    query: jax.Array,
+    key_pages: jax.Array,
+    value_pages: jax.Array,
+    block_table: jax.Array,
+    key_lengths: jax.Array | None = None,
+    query_lengths: jax.Array | None = None,
+    key_scale: jax.Array | None = None,
+    value_scale: jax.Array | None = None,
+    sinks: jax.Array | None = None,
+    q_offset: jax.Array | int | None = None,
+    *,
+    causal: bool = True,
+    window: int | tuple[int | None, int | None] | None = None,
+    softcap: float | None = None,
+    scale: float | None = None,
+    layout: str = "BTNH",
+    return_lse: bool = False,
+    precision: str | None = None,
+    splits: int | None = None,
+    implementation: str = "auto",
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Return the attention of few queries to a cache that lies in pages, which sequences share and need not fill.
+
+    Parameters
+    ----------
+    query
+        (B, T, N, H), or (B, N, T, H) in layout ``"BNTH"``, as in `decode_attention`.
+    key_pages, value_pages
+        (P, page, K, H) and (P, page, K, Hv), or (P, K, page, H) and (P, K, page, Hv): P pages of the cache.
+    block_table
+        Integers (B, M): which page holds positions ``m * page`` to ``(m + 1) * page - 1`` of each row. Entries for
+        positions that no query sees may be anything.
+    key_lengths
+        Integers (B,) or (B, K): positions of each row that are filled. All ``M * page`` by default.
+    query_lengths, sinks, q_offset
+        As in `decode_attention`.
+    key_scale, value_scale
+        As in `decode_attention`; they broadcast to the pages without the last axis, (P, page, K) or (P, K, page).
+    causal, window, softcap, scale, layout, return_lse, precision, splits, implementation
+        As in `decode_attention`.
+
+    Returns
+    -------
+    jax.Array or tuple of jax.Arrays
+        As of `decode_attention`. A row whose table names a page that does not exist, where a query needs it, gives
+        NaN.
+
+    Raises
+    ------
+    InvalidDimension, ShapeMismatch, BroadcastError, UnsupportedDType, InvalidArgument, BackendLimitation
+        As `decode_attention`.
+
+    Notes
+    -----
+    As `decode_attention`. No page is copied but on its way into the kernel. The layout of vLLM's caches is ``"BTNH"``.
+    """
+    arrays = {
+        "query": query,
+        "key": key_pages,
+        "value": value_pages,
+        "block_table": block_table,
+        "key_lengths": key_lengths,
+        "query_lengths": query_lengths,
+        "key_scale": key_scale,
+        "value_scale": value_scale,
+        "sinks": sinks,
+    }
+    return _call(
+        "paged_attention",
+        arrays,
+        q_offset,
+        causal=causal,
+        window=window,
+        softcap=softcap,
+        scale=scale,
+        layout=layout,
+        return_lse=return_lse,
+        precision=precision,
+        splits=splits,
+        implementation=implementation,
+    )
+
+
+def _call(
+    operation: str,
+    arrays: dict[str, jax.Array | None],
+    q_offset: jax.Array | int | None,
+    *,
+    causal: bool,
+    window: int | tuple[int | None, int | None] | None,
+    softcap: float | None,
+    scale: float | None,
+    layout: str,
+    return_lse: bool,
+    precision: str | None,
+    splits: int | None,
+    implementation: str,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    if isinstance(q_offset, int):
+        # An operand, so that the next step of a decoding loop needs no new program.
+        q_offset = np.int32(min(max(q_offset, -_FAR), _FAR))  # type: ignore[assignment]
+    arrays["q_offset"] = q_offset  # type: ignore[assignment]
+    given = {name: x for name, x in arrays.items() if x is not None}
+    sizes = _check(
+        operation,
+        {name: None if x is None else (x.shape, np.dtype(x.dtype)) for name, x in arrays.items()},
+        causal=causal,
+        window=window,
+        softcap=softcap,
+        scale=scale,
+        layout=layout,
+        precision=precision,
+        splits=splits,
+    )
+    left, right = sizes.window
+    spec = DecodeSpec(
+        batch=sizes.batch,
+        queries=sizes.queries,
+        keys=sizes.keys,
+        heads=sizes.heads,
+        key_heads=sizes.key_heads,
+        size=sizes.size,
+        value_size=sizes.value_size,
+        dtype=np.dtype(given["query"].dtype),
+        key_dtype=np.dtype(given["key"].dtype),
+        value_dtype=np.dtype(given["value"].dtype),
+        layout=layout,
+        scale=sizes.scale,
+        softcap=sizes.softcap,
+        window=(None if left is None else min(left, _FAR), None if right is None else min(right, _FAR)),
+        page=sizes.page,
+        pages=sizes.pages,
+        per_head=any(given[name].ndim == 2 for name in ("key_lengths", "q_offset") if name in given),
+        precision=sizes.precision,
+        splits=sizes.splits,
+    )
+    run = _compiled(spec, select.check(operation, implementation), flag(operation, "return_lse", return_lse))
+    if spec.accumulator.itemsize == 8:
+        with x64():
+            return run(given)  # type: ignore[operator, no-any-return]
+    return run(given)  # type: ignore[operator, no-any-return]
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(spec: DecodeSpec, implementation: str, return_lse: bool) -> object:
+    return jax.jit(functools.partial(_run, spec, implementation, return_lse))
+
+
+def _run(
+    spec: DecodeSpec, implementation: str, return_lse: bool, arrays: Mapping[str, jax.Array]
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Bring the operands into the normal form, run, and bring the results into the layout of the query."""
+    work = spec.accumulator
+    heads = (spec.batch, spec.key_heads)
+    lengths = _by_head(heads, arrays.get("key_lengths"), spec.keys)
+    queries = _by_head(heads, arrays.get("query_lengths"), spec.queries)
+    offsets = _by_head(heads, arrays["q_offset"], 0) if "q_offset" in arrays else lengths - queries
+    key_factor, key_scale = _scale(spec, arrays.get("key_scale"))
+    value_factor, value_scale = _scale(spec, arrays.get("value_scale"))
+    factor = None
+    if key_factor is not None:
+        factor = jnp.broadcast_to(key_factor * jnp.asarray(spec.scale, work), (*heads, spec.rows))
+    sinks = None
+    if "sinks" in arrays:
+        grouped = arrays["sinks"].astype(work).reshape(1, spec.key_heads, 1, spec.group)
+        sinks = jnp.broadcast_to(grouped, (*heads, spec.queries, spec.group)).reshape(*heads, spec.rows)
+    table, missing = _table(spec, arrays.get("block_table"), lengths, offsets)
+    operands = DecodeOperands(
+        query=_rows(spec, arrays["query"]),
+        key=arrays["key"],
+        value=arrays["value"],
+        lengths=lengths,
+        offsets=offsets,
+        table=table,
+        factor=factor,
+        key_scale=key_scale,
+        value_scale=value_scale,
+        sinks=sinks,
+    )
+    out, lse = decode(spec, operands, implementation)
+    if value_factor is not None:
+        out = out * value_factor[..., None]
+    if missing is not None:
+        out, lse = (jnp.where(jnp.expand_dims(missing, tuple(range(1, x.ndim))), jnp.nan, x) for x in (out, lse))
+    if "query_lengths" in arrays:
+        t = lax.broadcasted_iota(np.int32, (1, 1, spec.rows), 2) // max(spec.group, 1)
+        there = t < queries[..., None]
+        out, lse = jnp.where(there[..., None], out, 0), jnp.where(there, lse, -jnp.inf)
+    out = _unrows(spec, out.astype(spec.dtype), spec.layout)
+    return (out, _unrows(spec, lse[..., None], "BNTH")[..., 0]) if return_lse else out
+
+
+def _by_head(heads: tuple[int, int], x: jax.Array | None, default: int) -> jax.Array:
+    """Return numbers of rows as int32 (B, K)."""
+    if x is None:
+        return jnp.full(heads, default, np.int32)
+    limits = jnp.iinfo(x.dtype)
+    x = jnp.clip(x, max(-_FAR, int(limits.min)), min(_FAR, int(limits.max))).astype(np.int32)
+    return jnp.broadcast_to(x[:, None] if x.ndim == 1 else x, heads)
+
+
+def _rows(spec: DecodeSpec, query: jax.Array) -> jax.Array:
+    """Return queries as (B, K, R, H)."""
+    b, t, k, g = spec.batch, spec.queries, spec.key_heads, spec.group
+    if spec.layout == "BTNH":
+        split = jnp.moveaxis(query.reshape(b, t, k, g, spec.size), 2, 1)
+    else:
+        split = jnp.swapaxes(query.reshape(b, k, g, t, spec.size), 2, 3)
+    return split.reshape(b, k, spec.rows, spec.size)
+
+
+def _unrows(spec: DecodeSpec, x: jax.Array, layout: str) -> jax.Array:
+    """Return rows (B, K, R, x) in a layout of queries."""
+    b, t, k, g = spec.batch, spec.queries, spec.key_heads, spec.group
+    split = x.reshape(b, k, t, g, x.shape[-1])
+    if layout == "BTNH":
+        return jnp.moveaxis(split, 1, 2).reshape(b, t, spec.heads, x.shape[-1])
+    return jnp.swapaxes(split, 2, 3).reshape(b, spec.heads, t, x.shape[-1])
+
+
+def _scale(spec: DecodeSpec, scale: jax.Array | None) -> tuple[jax.Array | None, jax.Array | None]:
+    """Return a scale as a factor (B, K, 1) where positions share it, else as an array like the cache."""
+    if scale is None:
+        return None, None
+    scale = scale.reshape((1,) * (3 - scale.ndim) + scale.shape)
+    by_position = spec.layout == "BTNH"
+    positions, heads = (1, 2) if by_position else (2, 1)
+    if scale.shape[positions] == 1 and not (spec.page and scale.shape[0] > 1):
+        factor = jnp.squeeze(scale, positions)
+        return jnp.broadcast_to(factor, (spec.batch, spec.key_heads))[..., None].astype(spec.accumulator), None
+    lead, length = (spec.pages, spec.page) if spec.page else (spec.batch, spec.keys)
+    shape = [lead, length, length]
+    shape[heads] = spec.key_heads
+    return None, jnp.broadcast_to(scale, shape)
+
+
+def _table(
+    spec: DecodeSpec, table: jax.Array | None, lengths: jax.Array, offsets: jax.Array
+) -> tuple[jax.Array | None, jax.Array | None]:
+    """Return the table with every entry a page, and which rows (B,) need an entry that is none."""
+    if table is None:
+        return None, None
+    first, stop = (x[..., None] for x in union_range(spec, lengths, offsets))
+    begin = jnp.arange(table.shape[1], dtype=np.int32) * spec.page
+    needed = jnp.any((begin < stop) & (begin + spec.page > first) & (first < stop), 1)
+    known = (table >= 0) & (table < spec.pages)
+    return jnp.where(known, table, 0).astype(np.int32), jnp.any(needed & ~known, 1)
