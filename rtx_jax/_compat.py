@@ -306,7 +306,7 @@ def result_avals(
     fn: Callable[..., Sequence[jax.Array]], avals: Sequence[jax.core.ShapedArray]
 ) -> list[jax.core.ShapedArray]:
     """Return the abstract results of a function, with what they say of meshes."""
-    found: list[jax.core.ShapedArray] = jax.make_jaxpr(fn)(*avals).out_avals  # type: ignore[assignment]
+    found: list[jax.core.ShapedArray] = jax.make_jaxpr(fn)(*avals).out_avals
     return found
 
 
@@ -320,7 +320,7 @@ def lowering_target(ctx: Any) -> tuple[str, str, tuple[int, int] | None]:
     if len(platforms) != 1:
         return "", "", None
     platform = platforms[0]
-    abstract = jax.sharding.get_abstract_mesh().abstract_device  # type: ignore[attr-defined]
+    abstract = jax.sharding.get_abstract_mesh().abstract_device
     if abstract is not None:
         return platform, abstract.device_kind, None
     try:

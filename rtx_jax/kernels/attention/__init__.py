@@ -1,1 +1,7 @@
 """Attention: one face, and implementations for any device, CUDA, ROCm and TPU."""
+
+from .face import flash_attention
+from .select import IMPLEMENTATIONS, explain
+from .spec import AttentionSpec, Gradients, Operands, Target
+
+__all__ = ["IMPLEMENTATIONS", "AttentionSpec", "Gradients", "Operands", "Target", "explain", "flash_attention"]
