@@ -355,7 +355,7 @@ class Tiles:
         if self._mask is not None:
             seen.append(self._slice(self._mask, row, head, i, j, axes))
         if self._bias is not None:
-            seen.append(self._slice(self._bias, row, head, i, j, axes) > -np.inf)
+            seen.append(self._slice(self._bias, row, head, i, j, axes).astype(spec.accumulator) != -np.inf)
         keep: jax.Array | None = None
         for condition in seen:
             keep = condition if keep is None else keep & condition
