@@ -29,6 +29,7 @@ __all__ = [
     "Split",
     "abstract_device",
     "current_trace",
+    "explicit_axes",
     "guard_dot",
     "has_gil",
     "hidden_operand",
@@ -379,15 +380,30 @@ def is_zero(x: object) -> bool:
 
 
 def result_aval(
-    shape: tuple[int, ...], dtype: np.dtype, operands: Sequence[jax.core.ShapedArray]
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    operands: Sequence[jax.core.ShapedArray],
+    axes: tuple[object, ...] | None = None,
 ) -> jax.core.ShapedArray:
-    """Return what a primitive gives for such operands: it varies over the mesh axes that any of them varies over."""
-    aval = jax.core.ShapedArray(shape, dtype)
+    """Return what a primitive gives for such operands: it varies over the mesh axes that any of them varies over.
+
+    `axes` are those of a mesh with explicit axes that it is divided along, by default none.
+    """
     varying = frozenset().union(*(_varying(x) for x in operands))
-    if not varying:
-        return aval
-    varied: jax.core.ShapedArray = aval.update(manual_axis_type=_jax_core.ManualAxisType(varying=varying))
-    return varied
+    spec = jax.sharding.PartitionSpec(*(axes or [None] * len(shape)))
+    aval: jax.core.ShapedArray = operands[0].update(
+        shape=shape,
+        dtype=dtype,
+        weak_type=False,
+        sharding=operands[0].sharding.update(spec=spec),
+        manual_axis_type=_jax_core.ManualAxisType(varying=varying),
+    )
+    return aval
+
+
+def explicit_axes(aval: Any) -> tuple[object, ...]:
+    """Return for each axis of an array the axes of a mesh with explicit axes that it is divided along."""
+    return tuple(aval.sharding.spec)
 
 
 def _varying(aval: Any) -> frozenset[str]:
@@ -400,6 +416,7 @@ def register_lowering(primitive: Any, fn: Callable[..., Sequence[jax.Array]]) ->
 
     `target` is what `lowering_target` returns, and `partitioned` what `is_partitioned` does.
     """
+    from jax._src.interpreters.mlir import lower_with_sharding_in_types
     from jax.interpreters import mlir
 
     def rule(ctx: Any, *operands: Any, **params: object) -> Any:
@@ -407,7 +424,11 @@ def register_lowering(primitive: Any, fn: Callable[..., Sequence[jax.Array]]) ->
         avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
         facts = functools.partial(fn, target=lowering_target(ctx), partitioned=is_partitioned(ctx))
         with x64() if any(aval.dtype.itemsize == 8 for aval in avals) else contextlib.nullcontext():
-            return mlir.lower_fun(facts, multiple_results=True)(ctx.replace(avals_in=avals), *operands, **params)
+            found = mlir.lower_fun(facts, multiple_results=True)(ctx.replace(avals_in=avals), *operands, **params)
+        return [
+            lower_with_sharding_in_types(ctx, x, aval)  # where a mesh has explicit axes
+            for x, aval in zip(found, ctx.avals_out, strict=True)
+        ]
 
     for platform in (None, "cpu", "cuda", "rocm", "tpu"):
         mlir.register_lowering(primitive, rule, platform=platform)

@@ -70,9 +70,10 @@ def _batch_sinks(
     sinks = jnp.moveaxis(arrays[at], axes[at], 0)  # type: ignore[arg-type]
 
     def add(out: jax.Array, lse: jax.Array, sinks: jax.Array) -> tuple[jax.Array, jax.Array]:
-        total = jnp.logaddexp(lse, lax.convert_element_type(sinks, lse.dtype)[:, None])
-        # NaN, and rows that see nothing, stay as they are.
-        left = jnp.where(lse == -jnp.inf, 0, jnp.exp(lse - total))
+        # A query that sees no key has no sink either.
+        empty = lse == -jnp.inf
+        total = jnp.where(empty, lse, jnp.logaddexp(lse, lax.convert_element_type(sinks, lse.dtype)[:, None]))
+        left = jnp.where(empty, 0, jnp.exp(lse - total))
         rows = (lax.transpose(left, (0, 2, 1)) if spec.layout == "BTNH" else left)[..., None]
         return lax.convert_element_type(lax.convert_element_type(out, lse.dtype) * rows, out.dtype), total
 

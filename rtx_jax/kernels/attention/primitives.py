@@ -22,7 +22,7 @@ import numpy as np
 from jax import lax
 from jax.interpreters import ad
 
-from ..._compat import Primitive, is_zero, register_lowering, result_aval, vary_alike, x64
+from ..._compat import Primitive, explicit_axes, is_zero, register_lowering, result_aval, vary_alike, x64
 from . import formulas, select
 from .spec import AttentionSpec, Operands
 
@@ -118,17 +118,20 @@ for _primitive in (attention_p, attention_jvp_p, attention_vjp_p):
 
 
 def _avals(*avals: jax.core.ShapedArray, call: Call) -> list[jax.core.ShapedArray]:
-    return [result_aval(shape, dtype, avals) for shape, dtype in call.results]
+    # Divided among devices as the queries are, where a mesh has explicit axes.
+    b, x, y, _ = explicit_axes(avals[0])
+    axes = (b, x, y, None), (b, y, x) if call.spec.layout == "BTNH" else (b, x, y)
+    return [result_aval(shape, dtype, avals, at) for (shape, dtype), at in zip(call.results, axes, strict=True)]
 
 
 def _jvp_avals(*avals: jax.core.ShapedArray, call: Call, linear: tuple[str, ...]) -> list[jax.core.ShapedArray]:
     del linear
-    return [result_aval(shape, dtype, avals) for shape, dtype in call.results]
+    return _avals(*avals, call=call)
 
 
 def _vjp_avals(*avals: jax.core.ShapedArray, call: Call, linear: tuple[str, ...]) -> list[jax.core.ShapedArray]:
-    given = dict(zip(call.names, avals, strict=False))
-    return [result_aval(given[name].shape, given[name].dtype, avals) for name in linear]
+    given = [dict(zip(call.names, avals, strict=False))[name] for name in linear]
+    return [result_aval(aval.shape, aval.dtype, avals, explicit_axes(aval)) for aval in given]
 
 
 Facts = tuple[str, str, tuple[int, int] | None]
@@ -189,8 +192,8 @@ def _cotangents(call: Call, linear: tuple[str, ...], arrays: Sequence[jax.Array]
     def run(*moving: jax.Array) -> tuple[jax.Array, jax.Array]:
         return _tangents(call, linear, [*fixed, *moving])
 
-    avals = [jax.ShapeDtypeStruct(given[name].shape, given[name].dtype) for name in linear]
-    return list(jax.linear_transpose(run, *avals)((d_out, d_lse)))
+    # The arrays stand for what they are: shapes, dtypes and the mesh axes they vary over.
+    return list(jax.linear_transpose(run, *(given[name] for name in linear))((d_out, d_lse)))
 
 
 def _jvp(primals: Sequence[jax.Array], tangents: Sequence[Any], *, call: Call) -> tuple[list[jax.Array], list[object]]:
