@@ -66,6 +66,7 @@ def forward(
     if seen is None:
         value = hidden_to_zero(tiles, value)
     exp, precision = exponential(spec), precision_of(spec)
+    scale = np.asarray(spec.scale, work)
     lowest = np.asarray(np.finfo(work).min)
     zero, nothing = np.zeros((), work), np.asarray(-np.inf, work)
     rows = (tiles.blocks.batch, tiles.blocks.heads, spec.group, tiles.blocks.query)
@@ -75,16 +76,21 @@ def forward(
         k, v = at(key, block), at(value, block)
         if seen is not None:
             v = finite(v)
-        s, _ = softcapped(spec, product(q, k, (3, 2), work, precision).reshape(*rows, -1))
+        products = product(q, k, (3, 2), work, precision).reshape(*rows, -1)
+        keep = tiles.keep(chunk, i, j, _AXES) if masked else None
+        s, _ = softcapped(spec, products)
         bias = tiles.bias(chunk, i, j, _AXES)
         if bias is not None:
             s = s + bias
         # A row that sees a key keeps a finite maximum, so that -infinity says that it sees none.
-        top = jnp.maximum(s, lowest)
-        keep = tiles.keep(chunk, i, j, _AXES) if masked else None
         if keep is not None:
-            s, top = jnp.where(keep, s, nothing), jnp.where(keep, top, nothing)
-        m = jnp.maximum(state.m, jnp.max(top, -1))
+            s, top = jnp.where(keep, s, nothing), jnp.max(jnp.where(keep, jnp.maximum(s, lowest), nothing), -1)
+        elif bias is None and spec.softcap is None:
+            # The products have to be read for it, but not to be written again.
+            top = jnp.maximum((jnp.max(products, -1) if spec.scale >= 0 else jnp.min(products, -1)) * scale, lowest)
+        else:
+            top = jnp.maximum(jnp.max(s, -1), lowest)
+        m = jnp.maximum(state.m, top)
         shift = m if keep is None else jnp.where(m == nothing, zero, m)
         alpha = jnp.exp(state.m - shift)
         p = exp(s - shift[..., None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -44,19 +44,19 @@ def pairwise(features: Mapping[str, Sequence[object]]) -> list[dict[str, object]
     while missing:
         case = dict(min(missing))
         for name in sorted(set(names) - set(case), key=names.index):
-
-            def gain(value: int, name: str = name) -> int:
-                pairs = (
-                    ((a, x), (name, value)) if names.index(a) < names.index(name) else ((name, value), (a, x))
-                    for a, x in case.items()
-                )
-                return sum(pair in missing for pair in pairs)
-
-            case[name] = max(range(len(features[name])), key=gain)
+            gains = [_gain(missing, names, case, name, value) for value in range(len(features[name]))]
+            case[name] = gains.index(max(gains))
         chosen = [(name, case[name]) for name in names]
         missing -= set(itertools.combinations(chosen, 2))
         cases.append({name: features[name][value] for name, value in chosen})
     return cases
+
+
+def _gain(missing: Collection[object], names: list[str], case: Mapping[str, int], name: str, value: int) -> int:
+    """Return how many missing pairs a value of one more feature gives a case."""
+    at = names.index(name)
+    pairs = (((a, x), (name, value)) if names.index(a) < at else ((name, value), (a, x)) for a, x in case.items())
+    return sum(pair in missing for pair in pairs)
 
 
 def spec_of(case: Mapping[str, object]) -> AttentionSpec:
