@@ -49,6 +49,19 @@ class Blocks:
                 raise InvalidArgument("Blocks", name, got=value, wanted=wanted, arg=name, reason="not a size of tiles")
 
 
+# By head size: up to 64, 128 and 256. Found by compiling for compute capability 8.9 and 9.0.
+_DEFAULTS = {
+    ("half", "forward"): (Blocks(128, 64, 4, 2), Blocks(128, 64, 8, 2), Blocks(64, 32, 8, 2)),
+    ("half", "backward"): (Blocks(64, 64, 8, 2), Blocks(64, 64, 8, 2), Blocks(32, 32, 8, 2)),
+    ("half, looks", "forward"): (Blocks(128, 64, 8, 2), Blocks(128, 64, 8, 2), Blocks(64, 32, 8, 2)),
+    ("half, looks", "backward"): (Blocks(64, 64, 8, 2), Blocks(32, 64, 8, 2), Blocks(32, 32, 8, 2)),
+    ("tensorfloat", "forward"): (Blocks(64, 32, 8, 2), Blocks(64, 32, 8, 2), Blocks(32, 16, 8, 1)),
+    ("tensorfloat", "backward"): (Blocks(32, 32, 8, 2), Blocks(32, 32, 8, 1), Blocks(16, 16, 8, 1)),
+    ("float32", "forward"): (Blocks(32, 32, 8, 1), Blocks(32, 32, 8, 1), Blocks(32, 16, 8, 1)),
+    ("float32", "backward"): (Blocks(32, 32, 8, 1), Blocks(16, 16, 8, 1), Blocks(16, 16, 8, 1)),
+}
+
+
 def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
     """Return why it cannot run this call on this device; nothing where it can, forward and backward."""
     reasons = []
@@ -66,6 +79,8 @@ def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
         reasons.append(f"dtype {spec.dtype.name}: float16, bfloat16, float32 and 8-bit floating point are taken")
     if max(spec.size, spec.value_size) > 256:
         reasons.append(f"head size {max(spec.size, spec.value_size)}: at most 256")
+    elif max(spec.size, spec.value_size) > 128 and spec.dtype == np.float32 and spec.precision != "default":
+        reasons.append(f"head size above 128 with float32 products of {spec.precision} precision: too many registers")
     if 0 in (spec.batch, spec.queries, spec.keys, spec.heads, spec.key_heads, spec.size, spec.value_size):
         reasons.append("an axis has no elements")
     if spec.nan_safe:
@@ -81,18 +96,18 @@ def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
 def default_blocks(spec: AttentionSpec, direction: str = "forward", /) -> Blocks:
     """Return the blocks for one direction, ``"forward"`` or ``"backward"``, where nothing was measured.
 
-    They fit the 99 KiB of shared memory that cards of compute capability 8.6 and 8.9 have.
+    They fit the 99 KiB of shared memory that cards of compute capability 8.6 and 8.9 have, and no kernel spills
+    registers.
     """
-    wide = max(spec.size, spec.value_size) > 128
-    if spec.dtype == np.float32:
-        blocks = (
-            Blocks(32, 32, 4, 1) if wide else Blocks(64, 32, 4, 2) if direction == "forward" else Blocks(32, 32, 4, 2)
-        )
-    elif direction == "forward":
-        blocks = Blocks(64, 32, 4, 2) if wide else Blocks(128, 64, 8 if spec.size > 64 else 4, 2)
+    size = max(spec.size, spec.value_size)
+    column = 0 if size <= 64 else 1 if size <= 128 else 2
+    # A mask or a bias, or the table of segments, takes registers of its own.
+    looks = spec.segments or spec.mask is not None or spec.bias is not None
+    if spec.dtype != np.float32:
+        kind = "half, looks" if looks else "half"
     else:
-        blocks = Blocks(32, 32, 4, 1) if wide else Blocks(64, 64, 4, 2)
-    return blocks
+        kind = "tensorfloat" if spec.precision == "default" else "float32"
+    return _DEFAULTS[kind, direction][column]
 
 
 def _sized(spec: AttentionSpec, blocks: Blocks) -> tuple[int, int, int, int]:
