@@ -91,7 +91,8 @@ def _float8(target: Target) -> tuple[str, ...]:
 def default_blocks(spec: DecodeSpec) -> Blocks:
     """Return the tile and the number of parts for a call."""
     size = triton.padded(max(spec.size, spec.value_size))
-    keys = 128 if size <= 64 else 64 if size <= 128 else 32
+    width = size * spec.factors.itemsize
+    keys = 128 if width <= 128 else 64 if width <= 256 else 32 if width <= 512 else 16
     left, right = spec.window
     seen = spec.keys if left is None or right is None else min(spec.keys, left + right + spec.queries)
     splits = spec.splits
