@@ -33,6 +33,8 @@ from rtx_jax._compat import abstract_device
 __all__ = ["DEVICES", "AbsentDevice", "Program", "aval", "gfx942", "h200", "metal", "tpu"]
 
 CONFIGURATIONS = Path(__file__).parent / "targets"
+# Custom calls by which compilers manage buffers and shardings: no kernels.
+_NO_KERNELS = ("AllocateBuffer", "ConcatBitcast", "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape")
 _SPILL_OPTION = "xla_gpu_fail_ptx_compilation_on_register_spilling"
 
 
@@ -46,7 +48,7 @@ class Program:
         Optimized HLO of a compiled program, StableHLO of a lowered one.
     kernels
         Targets of the custom calls in the text, in order, each once: ``"tpu_custom_call"``, ``"mosaic_gpu_v2"``,
-        ``"__gpu$xla.gpu.triton"``, ``"__cudnn$..."``.
+        ``"__gpu$xla.gpu.triton"``, ``"__cudnn$..."``. What only manages buffers is left out.
     argument_bytes, output_bytes, temp_bytes
         Of the memory analysis; None of a lowered program.
     cost
@@ -117,7 +119,7 @@ class AbsentDevice:
         """Lower `function` for arguments of these shapes and dtypes (pytrees of `jax.ShapeDtypeStruct` or arrays)."""
         with self.here(), _wide(avals):
             text = jax.jit(function).trace(*avals).lower(lowering_platforms=(self.platform,)).as_text()
-        return Program(text, tuple(dict.fromkeys(re.findall(r"stablehlo\.custom_call @([^\s(]+)", text))))
+        return Program(text, _kernels(r"stablehlo\.custom_call @([^\s(]+)", text))
 
     def compile(
         self, function: Callable[..., object], /, *avals: object, donate: int | tuple[int, ...] = ()
@@ -145,7 +147,7 @@ class AbsentDevice:
         memory: Any = compiled.memory_analysis()
         return Program(
             text,
-            tuple(dict.fromkeys(re.findall(r'custom_call_target="([^"]+)"', text))),
+            _kernels(r'custom_call_target="([^"]+)"', text),
             argument_bytes=memory.argument_size_in_bytes,
             output_bytes=memory.output_size_in_bytes,
             temp_bytes=memory.temp_size_in_bytes,
@@ -229,6 +231,10 @@ def _ptxas() -> str | None:
         for path in sorted(Path(folder).glob("*/bin/ptxas")):
             found = found or str(path)
     return found
+
+
+def _kernels(pattern: str, text: str) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(re.findall(pattern, text)) if name not in _NO_KERNELS)
 
 
 def _wide(avals: object) -> contextlib.AbstractContextManager[object]:

@@ -1,0 +1,73 @@
+"""The path of plain XLA, which is the fallback everywhere: it compiles, holds no kernel and takes O(S) memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from rtx_jax.kernels.attention import flash_attention
+from tests.aot.targets import AbsentDevice, Program, aval, gfx942, h200, metal, tpu
+
+HEADS, SIZE = 8, 64
+COMPILED = {
+    "H200": h200,
+    "v5e": lambda: tpu("v5e"),
+    "v5p": lambda: tpu("v5p"),
+    "v6e": lambda: tpu("v6e"),
+}
+LOWERED = {"gfx942": gfx942, "Metal": metal}
+
+
+def attention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    result = flash_attention(query, key, value, causal=True, implementation="xla")
+    assert isinstance(result, jax.Array)
+    return result
+
+
+def both(query: jax.Array, key: jax.Array, value: jax.Array, d_out: jax.Array) -> tuple[jax.Array, ...]:
+    result, pullback = jax.vjp(attention, query, key, value)
+    return result, *pullback(d_out)
+
+
+def operands(function: Callable[..., object], length: int) -> list[jax.ShapeDtypeStruct]:
+    one = aval(1, length, HEADS, SIZE, dtype=jnp.bfloat16)
+    return [one] * (3 if function is attention else 4)
+
+
+def compiled(device: AbsentDevice, function: Callable[..., object], length: int) -> Program:
+    program = device.compile(function, *operands(function, length))
+    assert program.argument_bytes == len(operands(function, length)) * length * HEADS * SIZE * 2
+    return program
+
+
+@pytest.mark.parametrize("function", [attention, both])
+@pytest.mark.parametrize("device", COMPILED)
+def test_compiles_without_a_kernel_in_little_memory(device: str, function: Callable[..., object]) -> None:
+    length = 2048
+    program = compiled(COMPILED[device](), function, length)
+    assert program.kernels == ()
+    assert program.temp_bytes is not None
+    # A quarter of one table of float32 scores; backward needs several tables where it is not blocked.
+    assert program.temp_bytes < HEADS * length * length * 4 / 4
+    assert program.spills is not True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [attention, both])
+@pytest.mark.parametrize("device", COMPILED)
+def test_memory_grows_with_the_length_alone(device: str, function: Callable[..., object]) -> None:
+    short, long = (compiled(COMPILED[device](), function, length).temp_bytes for length in (8192, 32768))
+    assert short is not None and long is not None
+    assert long < 5 * short
+
+
+@pytest.mark.parametrize("function", [attention, both])
+@pytest.mark.parametrize("device", LOWERED)
+def test_lowers_without_a_kernel(device: str, function: Callable[..., object]) -> None:
+    program = LOWERED[device]().lower(function, *operands(function, 2048))
+    assert program.kernels == ()
+    assert "stablehlo.while" in program.text
+    assert "x2048x2048x" not in program.text
