@@ -17,6 +17,7 @@ from jax import lax
 from ..checks import activation as _check
 from ..checks.elementwise import floating
 from ..checks.parameters import axis, number
+from ..kernels.swiglu import swiglu as _swiglu
 from ..raw._kinds import accumulator, cast
 from ..raw.elementwise_real import clip
 
@@ -197,7 +198,9 @@ def glu(x: jax.Array, *, dim: int = -1) -> jax.Array:
 
 def swiglu(x: jax.Array, *, dim: int = -1) -> jax.Array:
     """Return the silu of the first half along an axis times the second half."""
-    return _halves("swiglu", x, dim, lambda a, b: _gated(a, lax.logistic) * b)
+    floating("swiglu", x.dtype)
+    place, half = _check.halves("swiglu", x.shape, dim)
+    return _swiglu(*(lax.slice_in_dim(x, start, start + half, axis=place) for start in (0, half)))
 
 
 def _halves(operation: str, x: jax.Array, dim: int, fn: Callable[[jax.Array, jax.Array], jax.Array]) -> jax.Array:
@@ -213,8 +216,7 @@ def silu_mul(gate: jax.Array, up: jax.Array) -> jax.Array:
     floating("silu_mul", gate.dtype, "gate")
     floating("silu_mul", up.dtype, "up")
     _check.same_shape("silu_mul", gate.shape, up.shape, "up")
-    work = accumulator(gate.dtype)
-    return cast(_gated(cast(gate, work), lax.logistic) * cast(up, work), gate.dtype)
+    return _swiglu(gate, up)
 
 
 @_rounded_once

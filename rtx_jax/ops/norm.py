@@ -15,6 +15,8 @@ from jax import lax
 
 from ..checks import norm as _check
 from ..checks.choices import flag
+from ..kernels.norm import layer_norm as _layer_norm
+from ..kernels.norm import rms_norm as _rms_norm
 from ..raw._kinds import accumulator, cast
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -47,25 +49,12 @@ def layer_norm(
     x: jax.Array, weight: jax.Array | None = None, bias: jax.Array | None = None, *, eps: float = 1e-5
 ) -> jax.Array:
     """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` along the last axis (Ba et al. 2016)."""
-    size = _check.last_axis("layer_norm", x.shape, x.dtype)
-    _check_affine("layer_norm", size, "element of the last axis", weight=weight, bias=bias)
-    small = _check.eps("layer_norm", eps)
-    if not x.size:
-        return x
-    _, rest, variance = _centred(cast(x, accumulator(x.dtype)), (-1,))
-    return cast(_affine(rest * lax.rsqrt(variance + small), weight, bias, (-1,)), x.dtype)
+    return _layer_norm(x, weight, bias, eps=eps)
 
 
 def rms_norm(x: jax.Array, weight: jax.Array | None = None, *, eps: float = 1e-6) -> jax.Array:
     """Return ``x / sqrt(mean(x**2) + eps) * weight`` along the last axis (Zhang and Sennrich 2019)."""
-    size = _check.last_axis("rms_norm", x.shape, x.dtype)
-    _check_affine("rms_norm", size, "element of the last axis", weight=weight)
-    small = _check.eps("rms_norm", eps)
-    if not x.size:
-        return x
-    wide = cast(x, accumulator(x.dtype))
-    scaled = wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + small)
-    return cast(_affine(scaled, weight, None, (-1,)), x.dtype)
+    return _rms_norm(x, weight, eps=eps)
 
 
 def group_norm(
