@@ -72,7 +72,7 @@ def decode(
     operation
         ``"decode_attention"``, or ``"paged_attention"`` with its operand `block_table`.
     operands
-        By the names of the parameters, `key_pages` and `value_pages` as `key` and `value`; those not given are None.
+        By the names of the parameters, `key_pages` and `value_pages` as `key` and `value`; those not given are absent.
 
     Raises
     ------

@@ -36,6 +36,7 @@ from .convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from .decode import decode_attention, paged_attention
 from .dropout import dropout
 from .fold import (
     fold,
@@ -97,6 +98,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "decode_attention",
     "dropout",
     "elu",
     "embedding",
@@ -117,6 +119,7 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
     "mish",
+    "paged_attention",
     "prelu",
     "relu",
     "rms_norm",

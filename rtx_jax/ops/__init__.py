@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..kernels.decode import decode_attention, paged_attention
 from .activation import (
     celu,
     elu,
@@ -97,6 +98,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "decode_attention",
     "dropout",
     "elu",
     "embedding",
@@ -117,6 +119,7 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
     "mish",
+    "paged_attention",
     "prelu",
     "relu",
     "rms_norm",

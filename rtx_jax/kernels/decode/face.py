@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -245,9 +245,34 @@ def _call(
         q_offset = np.int32(min(max(q_offset, -_FAR), _FAR))  # type: ignore[assignment]
     arrays["q_offset"] = q_offset  # type: ignore[assignment]
     given = {name: x for name, x in arrays.items() if x is not None}
+    signature = tuple([(name, x.shape, np.dtype(x.dtype)) for name, x in given.items()])
+    static = (causal, window, softcap, scale, layout, return_lse, precision, splits, implementation)
+    try:
+        run = _plan(operation, signature, *static)
+    except TypeError:  # a window given as a list cannot be a key
+        run = _plan.__wrapped__(operation, signature, *static)
+    return run(given)
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(
+    operation: str,
+    signature: tuple[tuple[str, tuple[int, ...], np.dtype], ...],
+    causal: object,
+    window: object,
+    softcap: object,
+    scale: object,
+    layout: str,
+    return_lse: object,
+    precision: object,
+    splits: object,
+    implementation: object,
+) -> Callable[[Mapping[str, jax.Array]], jax.Array | tuple[jax.Array, jax.Array]]:
+    """Check a call and return its program; the checks cost more than the call of a program that is known."""
+    operands = {name: (shape, dtype) for name, shape, dtype in signature}
     sizes = _check(
         operation,
-        {name: None if x is None else (x.shape, np.dtype(x.dtype)) for name, x in arrays.items()},
+        operands,
         causal=causal,
         window=window,
         softcap=softcap,
@@ -265,29 +290,29 @@ def _call(
         key_heads=sizes.key_heads,
         size=sizes.size,
         value_size=sizes.value_size,
-        dtype=np.dtype(given["query"].dtype),
-        key_dtype=np.dtype(given["key"].dtype),
-        value_dtype=np.dtype(given["value"].dtype),
+        dtype=operands["query"][1],
+        key_dtype=operands["key"][1],
+        value_dtype=operands["value"][1],
         layout=layout,
         scale=sizes.scale,
         softcap=sizes.softcap,
         window=(None if left is None else min(left, _FAR), None if right is None else min(right, _FAR)),
         page=sizes.page,
         pages=sizes.pages,
-        per_head=any(given[name].ndim == 2 for name in ("key_lengths", "q_offset") if name in given),
+        per_head=any(len(operands[name][0]) == 2 for name in ("key_lengths", "q_offset") if name in operands),
         precision=sizes.precision,
         splits=sizes.splits,
     )
-    run = _compiled(spec, select.check(operation, implementation), flag(operation, "return_lse", return_lse))
-    if spec.accumulator.itemsize == 8:
+    word, with_lse = select.check(operation, implementation), flag(operation, "return_lse", return_lse)
+    program = jax.jit(functools.partial(_run, spec, word, with_lse))
+    if spec.accumulator.itemsize < 8:
+        return program
+
+    def wide(arrays: Mapping[str, jax.Array]) -> jax.Array | tuple[jax.Array, jax.Array]:
         with x64():
-            return run(given)  # type: ignore[operator, no-any-return]
-    return run(given)  # type: ignore[operator, no-any-return]
+            return program(arrays)
 
-
-@functools.lru_cache(maxsize=1024)
-def _compiled(spec: DecodeSpec, implementation: str, return_lse: bool) -> object:
-    return jax.jit(functools.partial(_run, spec, implementation, return_lse))
+    return wide
 
 
 def _run(

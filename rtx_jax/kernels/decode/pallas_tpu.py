@@ -248,7 +248,8 @@ def _cache_block(view: _View, name: str, x: jax.Array, i: int) -> pl.BlockSpec:
         step = jnp.maximum(jnp.minimum(begin[at] + j, last[at]), begin[at])
         if spec.page:
             entry = jnp.minimum(step * view.parts + i, entries - 1)
-            lead, where = rest[-1][b * entries + entry], 0
+            lead: Any = rest[-1][b * entries + entry]
+            where: Any = 0
         else:
             lead, where = b, step
         if is_scale:
@@ -341,16 +342,16 @@ def _update(view: _View, refs: dict[str, Any], start: Any, used: list[tuple[Any,
 
 def _widen(x: jax.Array, spec: DecodeSpec) -> jax.Array:
     """Return keys or values in the dtype of the products; 8-bit numbers are exact in it."""
-    return x.astype(np.float32).astype(spec.factors) if is_quantized(np.dtype(x.dtype)) else x.astype(spec.factors)
+    if is_quantized(np.dtype(x.dtype)):
+        x = x.astype(np.float32)
+    return x.astype(spec.factors)
 
 
 def _quotient(x: jax.Array, by: int) -> jax.Array:
-    if by & (by - 1):
-        return lax.div(x, np.int32(by))
-    return x >> (by.bit_length() - 1)
+    quotient: jax.Array = lax.div(x, np.int32(by)) if by & (by - 1) else x >> (by.bit_length() - 1)
+    return quotient
 
 
 def _remainder(x: jax.Array, by: int) -> jax.Array:
-    if by & (by - 1):
-        return lax.rem(x, np.int32(by))
-    return x & (by - 1)
+    remainder: jax.Array = lax.rem(x, np.int32(by)) if by & (by - 1) else x & (by - 1)
+    return remainder
