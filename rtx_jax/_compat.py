@@ -28,6 +28,8 @@ __all__ = [
     "Primitive",
     "Split",
     "abstract_device",
+    "cudnn_attention",
+    "cudnn_attention_gradients",
     "current_trace",
     "explicit_axes",
     "guard_dot",
@@ -432,3 +434,91 @@ def register_lowering(primitive: Any, fn: Callable[..., Sequence[jax.Array]]) ->
 
     for platform in (None, "cpu", "cuda", "rocm", "tpu"):
         mlir.register_lowering(primitive, rule, platform=platform)
+
+
+# --- cuDNN ----------------------------------------------------------------------------------------------------------
+#
+# `jax.nn.dot_product_attention` reaches cuDNN forward alone, and its derivative would run forward again.
+
+
+def cudnn_attention(
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    bias: jax.Array | None,
+    lengths: tuple[jax.Array, jax.Array] | None,
+    *,
+    scale: float,
+    causal: bool,
+    window: int | None,
+    layout: str,
+) -> tuple[jax.Array, jax.Array]:
+    """Return cuDNN's attention and its log-sum-exp ``(B, N, T)``.
+
+    `lengths` are those of queries and keys, int32 ``(B,)``; `window` counts the keys that a query of a causal call
+    sees, its own among them.
+    """
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+    params = _cudnn_params(bias is not None, False, lengths is not None, scale, causal, window, layout)
+    out, lse = cudnn._dot_product_attention_fwd_p_wrapper.bind(
+        query, key, value, *_cudnn_rest(query, bias, lengths), is_training=True, **params
+    )
+    return out, lse
+
+
+def cudnn_attention_gradients(
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    bias: jax.Array | None,
+    lengths: tuple[jax.Array, jax.Array] | None,
+    out: jax.Array,
+    lse: jax.Array,
+    d_out: jax.Array,
+    *,
+    bias_gradient: bool,
+    scale: float,
+    causal: bool,
+    window: int | None,
+    layout: str,
+) -> list[jax.Array]:
+    """Return the gradients by query, key and value, and by the bias if asked for, as `cudnn_attention` says."""
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+    params = _cudnn_params(bias is not None, bias_gradient, lengths is not None, scale, causal, window, layout)
+    found: list[jax.Array] = cudnn._dot_product_attention_bwd_p_wrapper.bind(
+        query, key, value, *_cudnn_rest(query, bias, lengths), lse, out, d_out, **params
+    )
+    return found
+
+
+def _cudnn_rest(
+    query: jax.Array, bias: jax.Array | None, lengths: tuple[jax.Array, jax.Array] | None
+) -> list[jax.Array]:
+    """Return the operands after the values: bias, lengths, offsets of segments and tables of pages."""
+    none = jax.numpy.zeros(0, query.dtype)
+    return [none if bias is None else bias, *(lengths or (none, none)), none, none, none, none]
+
+
+def _cudnn_params(
+    bias: bool, bias_gradient: bool, lengths: bool, scale: float, causal: bool, window: int | None, layout: str
+) -> dict[str, object]:
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+
+    masks = cudnn.MaskType
+    if lengths:
+        mask = masks.PADDING_CAUSAL if causal else masks.PADDING
+    else:
+        mask = masks.CAUSAL if causal else masks.NO_MASK
+    params: dict[str, object] = {
+        "scale": scale,
+        "seed": 42,
+        "dropout_rate": 0.0,
+        "variadic_args": (bias, bias_gradient),
+        "mask_type": mask,
+        "layout": cudnn.AttentionLayout[layout].value,
+        "sliding_window_length": window,
+    }
+    # New in JAX 0.12.
+    return {**params, "score_mod": None} if JAX_VERSION >= (0, 12) else params
