@@ -7,7 +7,7 @@ from .plot import draw
 from .request import Request
 from .results import Measurement, Report
 from .timing import Times, alternate, ratio
-from .tune import Trial, tune
+from .tuner import Trial, tune
 
 __all__ = [
     "OPERATIONS",

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from types import ModuleType
 
 from ..errors import InvalidArgument
-from . import attention, decode
+from . import attention, cross_entropy, decode, norm, rope
 from .contender import Contender, Problem
 from .measure import device_of, measure_all
 from .request import Request, check
@@ -57,7 +57,10 @@ def _operation(module: ModuleType) -> Operation:
 
 OPERATIONS: dict[str, Operation] = {
     "attention": _operation(attention),
+    "rope": _operation(rope),
+    "norm": _operation(norm),
     "decode": _operation(decode),
+    "cross-entropy": _operation(cross_entropy),
 }
 
 

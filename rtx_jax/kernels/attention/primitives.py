@@ -25,6 +25,7 @@ from jax.interpreters import ad
 from ..._compat import Primitive, explicit_axes, is_zero, register_lowering, result_aval, vary_alike, x64
 from . import formulas, select
 from .spec import AttentionSpec, Operands
+from .tuned import tuned_blocks
 
 __all__ = ["Call", "attention", "attention_jvp_p", "attention_p", "attention_vjp_p"]
 
@@ -143,7 +144,8 @@ def _choose(call: Call, target: Facts, partitioned: bool) -> tuple[select.Implem
 
 def _lower(*arrays: jax.Array, call: Call, target: Facts, partitioned: bool) -> tuple[jax.Array, jax.Array]:
     chosen, spec = _choose(call, target, partitioned)
-    return chosen.forward(spec, call.operands(arrays))
+    blocks = tuned_blocks(chosen, spec, select.target_of(*target), "forward")
+    return chosen.forward(spec, call.operands(arrays), blocks=blocks)
 
 
 def _lower_jvp(
@@ -164,7 +166,8 @@ def _lower_vjp(
     operands = call.operands(arrays[:count])
     out, lse, d_out, d_lse = arrays[count:]
     chosen, spec = _choose(call, target, partitioned)
-    found = chosen.backward(spec, operands, out, lse, d_out, d_lse, bias="bias" in linear)
+    blocks = tuned_blocks(chosen, spec, select.target_of(*target), "backward")
+    found = chosen.backward(spec, operands, out, lse, d_out, d_lse, bias="bias" in linear, blocks=blocks)
     return [getattr(found, name) for name in linear]
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 import jax
 
 from ...errors import BackendLimitation, FallbackWarning, InvalidArgument
+from ..tuning import Blocks
 from .spec import AttentionSpec, Gradients, Operands, Target
 
 __all__ = ["IMPLEMENTATIONS", "Implementation", "check_word", "choose", "explain", "order", "target_of"]
@@ -39,7 +40,9 @@ class Implementation(Protocol):
         """Return why it cannot run a call, forward and backward; nothing where it can."""
         ...
 
-    def forward(self, spec: AttentionSpec, operands: Operands) -> tuple[jax.Array, jax.Array]:
+    def forward(
+        self, spec: AttentionSpec, operands: Operands, *, blocks: Blocks | None = None
+    ) -> tuple[jax.Array, jax.Array]:
         """Return the result and the log-sum-exp."""
         ...
 
@@ -54,6 +57,7 @@ class Implementation(Protocol):
         *,
         bias: bool = False,
         sinks: bool = False,
+        blocks: Blocks | None = None,
     ) -> Gradients:
         """Return the cotangents of the operands."""
         ...

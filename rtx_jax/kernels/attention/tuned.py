@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
 
 from .. import tuning
+from .select import Implementation
 from .spec import AttentionSpec, Target
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 __all__ = ["default_blocks", "kernel_name", "shape_class", "tuned_blocks"]
 
@@ -33,7 +30,7 @@ def shape_class(spec: AttentionSpec, /) -> str:
     return tuning.shape_class(spec.dtype.name, pattern, *extras, **sizes, group=spec.group)
 
 
-def default_blocks(module: ModuleType, spec: AttentionSpec, direction: str, /) -> tuning.Blocks | None:
+def default_blocks(module: Implementation, spec: AttentionSpec, direction: str, /) -> tuning.Blocks | None:
     """Return the blocks that a module takes by itself; None where it has none to choose."""
     chosen = getattr(module, "default_blocks", None)
     if chosen is not None:
@@ -44,7 +41,9 @@ def default_blocks(module: ModuleType, spec: AttentionSpec, direction: str, /) -
     return None if made is None else made()
 
 
-def tuned_blocks(module: ModuleType, spec: AttentionSpec, target: Target, direction: str, /) -> tuning.Blocks | None:
+def tuned_blocks(
+    module: Implementation, spec: AttentionSpec, target: Target, direction: str, /
+) -> tuning.Blocks | None:
     """Return the measured blocks of a call; None, which means the module's own choice, where nothing was measured.
 
     Parameters

@@ -7,7 +7,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -130,9 +129,8 @@ def _trials(request: Request, device: jax.Device, progress: Callable[[str], None
                 yield _trial(problem, spec, operands, module, target, device, request.rounds)
 
 
-def _module(word: str, spec: AttentionSpec, target: Target) -> ModuleType:
+def _module(word: str, spec: AttentionSpec, target: Target) -> select.Implementation:
     chosen, _ = select.choose(spec, target, select.check_word(word))
-    assert isinstance(chosen, ModuleType)
     return chosen
 
 
@@ -140,7 +138,7 @@ def _trial(
     problem: Problem,
     spec: AttentionSpec,
     operands: Operands,
-    module: ModuleType,
+    module: select.Implementation,
     target: Target,
     device: jax.Device,
     rounds: int,
@@ -184,7 +182,7 @@ def _ready(
     problem: Problem,
     spec: AttentionSpec,
     operands: Operands,
-    module: ModuleType,
+    module: select.Implementation,
     blocks: tuning.Blocks,
     device: jax.Device,
 ) -> Ready:
@@ -194,10 +192,7 @@ def _ready(
     if problem.direction == "forward":
 
         def run(*given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            result: tuple[jax.Array, jax.Array] = module.forward(
-                spec, Operands(**dict(zip(names, given, strict=True))), blocks=blocks
-            )
-            return result
+            return module.forward(spec, Operands(**dict(zip(names, given, strict=True))), blocks=blocks)
 
         return compiled(run, arrays, device)
 
@@ -214,11 +209,12 @@ def _ready(
         )
         return tuple(array for array in found if array is not None)
 
-    out, lse = _forward(module, spec, tuple(names))(*arrays)
+    out, lse = _forward(module.NAME, spec, tuple(names))(*arrays)
     return compiled(pull, [out, lse, problem.operands["d_out"], *arrays], device)
 
 
 @functools.lru_cache(maxsize=1)
-def _forward(module: ModuleType, spec: AttentionSpec, names: tuple[str, ...]) -> Callable[..., tuple[jax.Array, ...]]:
+def _forward(name: str, spec: AttentionSpec, names: tuple[str, ...]) -> Callable[..., tuple[jax.Array, ...]]:
     """The forward pass with its default blocks, compiled once for all candidates of a backward pass."""
+    module = select.module(name)
     return jax.jit(lambda *given: module.forward(spec, Operands(**dict(zip(names, given, strict=True)))))

@@ -1,0 +1,139 @@
+"""Block sizes are measured, stored where they win, and taken by the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from rtx_jax.bench import Request, Trial, tune, tuner
+from rtx_jax.bench.timing import Times
+from rtx_jax.bench.tuner import candidates
+from rtx_jax.errors import BackendLimitation, InvalidArgument
+from rtx_jax.kernels import tuning
+from rtx_jax.kernels.attention import flash_attention, xla
+from rtx_jax.kernels.attention.pallas_triton import Blocks as TritonBlocks
+
+SMALL = Request("attention", lengths=(64,), heads=2, key_heads=2, size=8, device="cpu", rounds=1)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    query: int = 8
+    key: int = 4
+    depth: int = 2
+    batch: int = 1
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("RTX_JAX_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Seconds by the candidate's words, instead of a clock; 1 where nothing is said."""
+    given: dict[str, float] = {}
+
+    def alternate(calls: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, Times]:
+        assert rounds == 1
+        return {name: Times((given.get(name, 1.0),), 1) for name in calls}
+
+    monkeypatch.setattr(tuner, "alternate", alternate)
+    return given
+
+
+def small(**change: object) -> list[Trial]:
+    return list(tune(replace(SMALL, **change)))  # type: ignore[arg-type]
+
+
+def test_candidates_are_neighbours_in_every_direction() -> None:
+    found = candidates(Blocks())
+    assert found[0] == Blocks()
+    pairs = {(each.query, each.key) for each in found if each.depth == 2}  # type: ignore[attr-defined]
+    assert pairs == {(q, k) for q in (4, 8, 16) for k in (2, 4, 8)}
+    assert {each.depth for each in found if (each.query, each.key) == (8, 4)} == {1, 2, 4}  # type: ignore[attr-defined]
+    assert {each.batch for each in found} == {1}  # type: ignore[attr-defined]
+    assert len(found) == len(set(found)) == 11
+
+
+def test_candidates_that_the_kernel_refuses_are_left_out() -> None:
+    found = candidates(TritonBlocks(16, 16, 1, 1))
+    assert all(each.query >= 16 and each.warps >= 1 for each in found)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_faster_candidate_is_stored_and_taken(
+    seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch, direction: str
+) -> None:
+    seconds["query 32, key 128, batch 1, heads 2"] = 0.5
+    (trial,) = small(directions=(direction,))
+    assert trial.default == {"query": 64, "key": 64, "batch": 1, "heads": 2}
+    assert trial.entry is not None
+    assert trial.entry.blocks == {"query": 32, "key": 128}
+    assert (trial.entry.microseconds, trial.entry.default_microseconds) == (0.5e6, 1e6)
+    assert tuning.entries() == [trial.entry]
+
+    taken: list[object] = []
+    original = getattr(xla, direction)
+
+    def spy(*arguments: object, blocks: object = None, **others: object) -> object:
+        taken.append(blocks)
+        return original(*arguments, blocks=blocks, **others)
+
+    monkeypatch.setattr(xla, direction, spy)
+    x = jnp.ones((1, 64, 2, 8))
+    jax.clear_caches()
+    jax.grad(lambda x: jnp.sum(flash_attention(x, x, x, causal=True, implementation="xla")))(x)  # type: ignore[arg-type]
+    (blocks,) = set(taken)
+    assert isinstance(blocks, xla.Blocks)
+    assert (blocks.query, blocks.key) == (32, 128)
+
+
+def test_the_default_stays_where_nothing_is_clearly_faster(seconds: dict[str, float]) -> None:
+    seconds["query 32, key 64, batch 1, heads 2"] = 0.99
+    (trial,) = small(directions=("forward",))
+    assert trial.entry is None
+    assert tuning.entries() == []
+    assert len(trial.times_ms) == 9
+
+
+def test_a_candidate_that_does_not_compile_is_no_candidate(
+    seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = xla.forward
+
+    def forward(*arguments: object, blocks: xla.Blocks, **others: object) -> object:
+        if blocks.query > 64:
+            raise ValueError("too much shared memory")
+        return original(*arguments, blocks=blocks, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(xla, "forward", forward)
+    (trial,) = small(directions=("forward",))
+    assert len(trial.times_ms) == 6
+
+
+def test_real_times_of_both_directions() -> None:
+    trials = small(variants=("segments",))
+    assert [trial.kernel for trial in trials] == ["attention.xla.forward", "attention.xla.backward"]
+    assert all(time > 0 for trial in trials for time in trial.times_ms.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"operation": "rope"}, InvalidArgument, "got 'rope', wanted 'attention'"),
+        ({"implementations": ("reference",)}, BackendLimitation, "wanted one with block sizes"),
+        ({"implementations": ("pallas_triton",)}, BackendLimitation, "pallas_triton"),
+        ({"implementations": ("abacus",)}, InvalidArgument, "abacus"),
+        ({"variants": ("sideways",)}, InvalidArgument, "sideways"),
+    ],
+)
+def test_what_cannot_be_tuned(change: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        small(**change)
