@@ -28,6 +28,7 @@ __all__ = [
     "Primitive",
     "Split",
     "abstract_device",
+    "CudnnCall",
     "cudnn_attention",
     "cudnn_attention_gradients",
     "current_trace",
@@ -349,7 +350,7 @@ def is_partitioned(ctx: Any) -> bool:
 
 
 @functools.cache
-def triton_parameters() -> Callable[..., object]:
+def triton_parameters() -> Callable[..., Any]:
     """Return the class of the compiler's parameters of Pallas on Triton, with the fields that JAX documents.
 
     JAX warns of the deprecation of this backend at each lowering, far from the call that could prevent it. Kernels
@@ -441,26 +442,40 @@ def register_lowering(primitive: Any, fn: Callable[..., Sequence[jax.Array]]) ->
 # `jax.nn.dot_product_attention` reaches cuDNN forward alone, and its derivative would run forward again.
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CudnnCall:
+    """The static part of a call of cuDNN's attention.
+
+    Attributes
+    ----------
+    scale
+        Factor of the products.
+    causal
+        Whether query t sees keys up to t alone.
+    window
+        How many keys a query of a causal call sees, its own among them; None for all.
+    layout
+        ``"BTNH"`` or ``"BNTH"``.
+    """
+
+    scale: float
+    causal: bool
+    window: int | None
+    layout: str
+
+
 def cudnn_attention(
     query: jax.Array,
     key: jax.Array,
     value: jax.Array,
     bias: jax.Array | None,
     lengths: tuple[jax.Array, jax.Array] | None,
-    *,
-    scale: float,
-    causal: bool,
-    window: int | None,
-    layout: str,
+    call: CudnnCall,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return cuDNN's attention and its log-sum-exp ``(B, N, T)``.
-
-    `lengths` are those of queries and keys, int32 ``(B,)``; `window` counts the keys that a query of a causal call
-    sees, its own among them.
-    """
+    """Return cuDNN's attention and its log-sum-exp ``(B, N, T)``; `lengths` are of queries and keys, int32 ``(B,)``."""
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
-    params = _cudnn_params(bias is not None, False, lengths is not None, scale, causal, window, layout)
+    params = _cudnn_params(bias is not None, False, lengths is not None, call)
     out, lse = cudnn._dot_product_attention_fwd_p_wrapper.bind(
         query, key, value, *_cudnn_rest(query, bias, lengths), is_training=True, **params
     )
@@ -476,17 +491,14 @@ def cudnn_attention_gradients(
     out: jax.Array,
     lse: jax.Array,
     d_out: jax.Array,
+    call: CudnnCall,
     *,
     bias_gradient: bool,
-    scale: float,
-    causal: bool,
-    window: int | None,
-    layout: str,
 ) -> list[jax.Array]:
     """Return the gradients by query, key and value, and by the bias if asked for, as `cudnn_attention` says."""
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
-    params = _cudnn_params(bias is not None, bias_gradient, lengths is not None, scale, causal, window, layout)
+    params = _cudnn_params(bias is not None, bias_gradient, lengths is not None, call)
     found: list[jax.Array] = cudnn._dot_product_attention_bwd_p_wrapper.bind(
         query, key, value, *_cudnn_rest(query, bias, lengths), lse, out, d_out, **params
     )
@@ -501,24 +513,22 @@ def _cudnn_rest(
     return [none if bias is None else bias, *(lengths or (none, none)), none, none, none, none]
 
 
-def _cudnn_params(
-    bias: bool, bias_gradient: bool, lengths: bool, scale: float, causal: bool, window: int | None, layout: str
-) -> dict[str, object]:
+def _cudnn_params(bias: bool, bias_gradient: bool, lengths: bool, call: CudnnCall) -> dict[str, object]:
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
     masks = cudnn.MaskType
     if lengths:
-        mask = masks.PADDING_CAUSAL if causal else masks.PADDING
+        mask = masks.PADDING_CAUSAL if call.causal else masks.PADDING
     else:
-        mask = masks.CAUSAL if causal else masks.NO_MASK
+        mask = masks.CAUSAL if call.causal else masks.NO_MASK
     params: dict[str, object] = {
-        "scale": scale,
+        "scale": call.scale,
         "seed": 42,
         "dropout_rate": 0.0,
         "variadic_args": (bias, bias_gradient),
         "mask_type": mask,
-        "layout": cudnn.AttentionLayout[layout].value,
-        "sliding_window_length": window,
+        "layout": cudnn.AttentionLayout[call.layout].value,
+        "sliding_window_length": call.window,
     }
     # New in JAX 0.12.
     return {**params, "score_mod": None} if JAX_VERSION >= (0, 12) else params

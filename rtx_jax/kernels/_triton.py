@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -85,19 +86,21 @@ def call(
     return out
 
 
-def load(ref: jax.Array, *, mask: jax.Array | None = None, other: float = 0.0) -> jax.Array:
-    """Return what `ref` refers to, and `other` where `mask` is False."""
+def load(ref: object, *, mask: jax.Array | None = None, other: float = 0.0) -> jax.Array:
+    """Return what a reference, or ``ref.at[index]``, refers to, and `other` where `mask` is False."""
     from jax.experimental.pallas import triton
 
-    loaded: jax.Array = triton.load(ref) if mask is None else triton.load(ref, mask=mask, other=ref.dtype.type(other))
+    at: Any = ref
+    loaded: jax.Array = triton.load(at) if mask is None else triton.load(at, mask=mask, other=at.dtype.type(other))
     return loaded
 
 
-def store(ref: jax.Array, x: jax.Array, *, mask: jax.Array | None = None) -> None:
-    """Write `x` where `ref` refers to, but for where `mask` is False."""
+def store(ref: object, x: jax.Array, *, mask: jax.Array | None = None) -> None:
+    """Write `x` where a reference, or ``ref.at[index]``, refers to, but for where `mask` is False."""
     from jax.experimental.pallas import triton
 
-    triton.store(ref, x, mask=mask)
+    at: Any = ref
+    triton.store(at, x, mask=mask)
 
 
 def dot(a: jax.Array, b: jax.Array, *, across: bool = False, precision: str) -> jax.Array:

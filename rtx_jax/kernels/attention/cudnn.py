@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..._compat import cudnn_attention, cudnn_attention_gradients
+from ..._compat import CudnnCall, cudnn_attention, cudnn_attention_gradients
 from . import pallas_triton, reference, xla
 from .spec import AttentionSpec, Gradients, Operands, Target
 
@@ -93,7 +93,7 @@ def forward(
     rows, columns = _seen(spec, operands)
     cleared = _cleared(spec, operands, rows, columns)
     out, lse = cudnn_attention(
-        cleared.query, cleared.key, cleared.value, _added(spec, operands), _lengths(spec, operands), **_params(spec)
+        cleared.query, cleared.key, cleared.value, _added(spec, operands), _lengths(spec, operands), _call(spec)
     )
     if rows is None:
         return out, lse
@@ -121,7 +121,7 @@ def backward(
     """
     del blocks, interpret, sinks
     other = xla if pallas_triton.unsupported(spec, Target("cuda")) else pallas_triton
-    return lax.cond(
+    found: Gradients = lax.cond(
         jnp.any(d_lse != 0),
         functools.partial(other.backward, spec, bias=bias),
         functools.partial(_backward, spec, bias=bias),
@@ -131,6 +131,7 @@ def backward(
         d_out,
         d_lse,
     )
+    return found
 
 
 def _backward(
@@ -160,8 +161,8 @@ def _backward(
         out,
         lse,
         d_out,
+        _call(spec),
         bias_gradient=bias,
-        **_params(spec),
     )
     if rows is not None:
         d_query = jnp.where(_as_heads(spec, rows), d_query, jnp.zeros_like(d_query))
@@ -172,23 +173,19 @@ def _backward(
     return Gradients(d_query, d_key, d_value, _like_bias(spec, rest[0]) if bias else None)
 
 
-def _params(spec: AttentionSpec) -> dict[str, object]:
+def _call(spec: AttentionSpec) -> CudnnCall:
     left, right = spec.window
-    return {
-        "scale": spec.scale,
-        "causal": right == 0,
-        "window": None if left is None else left + 1,
-        "layout": spec.layout,
-    }
+    return CudnnCall(spec.scale, right == 0, None if left is None else left + 1, spec.layout)
 
 
 def _lengths(spec: AttentionSpec, operands: Operands) -> tuple[jax.Array, jax.Array] | None:
     if not (spec.query_lengths or spec.key_lengths):
         return None
-    return tuple(
-        lax.full((spec.batch,), size, np.int32) if x is None else lax.clamp(np.int32(0), x, np.int32(size))
-        for x, size in ((operands.query_lengths, spec.queries), (operands.key_lengths, spec.keys))
-    )
+
+    def within(x: jax.Array | None, size: int) -> jax.Array:
+        return lax.full((spec.batch,), size, np.int32) if x is None else lax.clamp(np.int32(0), x, np.int32(size))
+
+    return within(operands.query_lengths, spec.queries), within(operands.key_lengths, spec.keys)
 
 
 def _seen(spec: AttentionSpec, operands: Operands) -> tuple[jax.Array | None, jax.Array | None]:

@@ -42,8 +42,8 @@ def run(
     empty = lse == -jnp.inf
     if _may_be_empty(spec):
         # A row that sees nothing has no gradient, whatever is asked of it.
-        by_row = jnp.transpose(empty, (0, 2, 1)) if spec.layout == "BTNH" else empty
-        d_out = jnp.where(by_row[..., None], jnp.zeros_like(d_out), d_out)
+        by_query = jnp.transpose(empty, (0, 2, 1)) if spec.layout == "BTNH" else empty
+        d_out = jnp.where(by_query[..., None], jnp.zeros_like(d_out), d_out)
         d_lse = jnp.where(empty, 0.0, d_lse)
     products = jnp.sum(out.astype(np.float32) * d_out.astype(np.float32), axis=-1)
     delta = (jnp.transpose(products, (0, 2, 1)) if spec.layout == "BTNH" else products) - d_lse
@@ -278,8 +278,12 @@ def _of_bias(
                 return _add_tile(view, view.head(at[0], at[1]), at[2] * rows, at[3] * columns, acc)
             if walks[axis] == 1:
                 return over(axis + 1, (*at, start[axis]), acc)
-            body = lambda i, acc: over(axis + 1, (*at, i), acc)  # noqa: E731
-            return lax.fori_loop(np.int32(0), np.int32(walks[axis]), body, acc)
+
+            def step(i: jax.Array, acc: jax.Array) -> jax.Array:
+                return over(axis + 1, (*at, i), acc)
+
+            walked: jax.Array = lax.fori_loop(np.int32(0), np.int32(walks[axis]), step, acc)
+            return walked
 
         acc = over(0, (), jnp.zeros((rows, columns), np.float32))
         ref = view.refs["d_bias"]
