@@ -296,6 +296,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "kernels",
     "less",
     "less_equal",
     "linalg",
@@ -399,10 +400,10 @@ __all__ = [
 __array_api_version__ = "2025.12"
 
 if _TYPE_CHECKING:
-    from . import backend, nn, parity, quant
+    from . import backend, kernels, nn, parity, quant
 else:
     # The first use imports these, so that our own import stays short.
-    _LATER = frozenset(("backend", "nn", "parity", "quant"))
+    _LATER = frozenset(("backend", "kernels", "nn", "parity", "quant"))
 
     def __getattr__(name: str, /) -> _types.ModuleType:
         if name in _LATER:
@@ -453,6 +454,7 @@ EXTRAS = {
     "jacrev": "the Jacobian, row by row",
     "jit": "compile a function that may write to its arguments and to captured Arrays",
     "jvp": "a directional derivative",
+    "kernels": "attention, its decoding form, rotary embedding and norms on raw arrays at the speed of the device",
     "linearize": "one linearization, used many times",
     "load": "arrays from .npy, .npz and .safetensors, with bfloat16 and sharding",
     "nn": "the operations of neural networks beyond the standard",
