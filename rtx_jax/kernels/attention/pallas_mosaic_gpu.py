@@ -14,11 +14,13 @@ import numpy as np
 
 from ..._compat import JAX_VERSION
 from ...errors import BackendLimitation
+from .pallas_mosaic_gpu_columns import column_sums
 from .pallas_mosaic_gpu_forward import forward_kernel
 from .pallas_mosaic_gpu_key_gradient import key_gradient, key_tile
 from .pallas_mosaic_gpu_operands import (
     hide_queries,
     kernel_operands,
+    last_queries,
     pad_rows,
     padded,
     segment_blocks,
@@ -28,7 +30,7 @@ from .pallas_mosaic_gpu_query_gradient import query_gradient
 from .pallas_mosaic_gpu_tiles import LOG2E, ROWS, Shape, broadcast_kind
 from .spec import AttentionSpec, Gradients, Operands, Target
 
-__all__ = ["ENTROPY", "NAME", "Blocks", "backward", "forward", "unsupported"]
+__all__ = ["ENTROPY", "NAME", "Blocks", "backward", "column_scores", "forward", "unsupported"]
 
 NAME = "pallas_mosaic_gpu"
 ENTROPY = True
@@ -232,6 +234,48 @@ def backward(
     )
 
 
+def column_scores(
+    spec: AttentionSpec,
+    operands: Operands,
+    lse: jax.Array,
+    last: int,
+    *,
+    counts: jax.Array | None = None,
+    blocks: Blocks | None = None,
+    interpret: bool = False,
+) -> jax.Array:
+    """Return ``sum_t counts[t] * P[t, s]`` over the last queries, ``(B, N, S)``: what eviction ranks the keys by.
+
+    Parameters
+    ----------
+    spec, operands
+        The call.
+    lse
+        Of the forward pass, ``(B, N, T)``.
+    last
+        How many queries count, from the end, 1 to T.
+    counts
+        ``(B, N, last)``; None for 1 each.
+    blocks, interpret
+        As of `backward`.
+
+    Raises
+    ------
+    BackendLimitation
+        What `unsupported` says of the shapes and the version of JAX.
+    """
+    _refuse(spec)
+    spec, operands = last_queries(spec, operands, last)
+    shape = _key_gradient_shape(spec, blocks or Blocks(), interpret)
+    given = kernel_operands(shape, operands, transposed=True)
+    del given["value"]
+    lse = lse[..., -last:]
+    given["lse"] = pad_rows(jnp.where(lse == -np.inf, np.inf, lse * np.float32(LOG2E)), shape.queries, np.inf)
+    counts = jnp.ones_like(lse) if counts is None else counts.astype(np.float32)
+    given["counts"] = pad_rows(counts, shape.queries, 0)
+    return column_sums(shape, given)[..., : spec.keys]
+
+
 def _bias_gradient(shape: Shape, bias: bool) -> jax.ShapeDtypeStruct | None:
     """Return what the gradient of the queries is to write for the bias."""
     spec = shape.spec
@@ -306,7 +350,8 @@ def _query_gradient_shape(spec: AttentionSpec, blocks: Blocks, interpret: bool) 
 
 def _key_gradient_shape(spec: AttentionSpec, blocks: Blocks, interpret: bool) -> Shape:
     base = replace(_shape(spec, interpret), keys=_up(spec.keys, _TILE))
-    queries = [blocks.key_gradient_query] if blocks.key_gradient_query else [64, 32]
+    wide = max(base.size, base.value_size) > 128
+    queries = [blocks.key_gradient_query] if blocks.key_gradient_query else [32] if wide else [64, 32]
     stages = [blocks.key_gradient_stages] if blocks.key_gradient_stages else [3, 2, 1]
     tile = key_tile(base)
 

@@ -65,7 +65,7 @@ class Extras:
         for name, kind in self.kinds.items():
             if kind == "held":
                 continue
-            pair = (held, ring) if kind == "tile" else (ring, 0) if self.transposed else (0, ring)
+            pair = (held, ring) if kind == "tile" else (0, ring)
             plgpu.copy_gmem_to_smem(self._part(given, name, batch, head, *pair), scratch[name].at[place], there)
         if self.shape.spec.segments:
             source = given["segment_ids" if self.transposed else "key_segment_ids"].at[batch, ring]
@@ -76,7 +76,7 @@ class Extras:
         sources = {}
         for name, kind in self.kinds.items():
             if kind == "held":
-                sources[name] = self._part(given, name, batch, head, *((0, rows) if self.transposed else (rows, 0)))
+                sources[name] = self._part(given, name, batch, head, 0, rows)
         if self.shape.spec.segments:
             sources["segments"] = given["key_segment_ids" if self.transposed else "segment_ids"].at[batch, rows]
         plgpu = mosaic()

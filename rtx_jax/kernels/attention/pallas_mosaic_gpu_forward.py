@@ -101,12 +101,12 @@ def _tile(shape: Shape, given: Mapping[str, Any], outs: tuple[Any, ...], scratch
 
     @pl.when(warpgroup < _COMPUTING)
     def _compute() -> None:
-        plgpu.set_max_registers(232, action="increase")
+        plgpu.set_max_registers(240, action="increase")
         _compute_rows(shape, given, outs, scratch, bounds, batch, head, warpgroup, row, offset, length, queries)
 
     @pl.when(warpgroup == _COMPUTING)
     def _copy() -> None:
-        plgpu.set_max_registers(40, action="decrease")
+        plgpu.set_max_registers(24, action="decrease")
         _copy_blocks(shape, given, scratch, batch, head, row, first, steps)
 
 
@@ -139,7 +139,7 @@ def _copy_blocks(
         plgpu.copy_gmem_to_smem(source, scratch["value"].at[slot], scratch["value is there"].at[slot])
 
     feed(
-        shape.stages,
+        shape,
         shape.keys // shape.block_k,
         n,
         [(bring_key, scratch["key is used"]), (bring_value, scratch["value is used"])],

@@ -113,15 +113,20 @@ class _Tile:
         plgpu, shape, spec, given = mosaic(), self.shape, self.shape.spec, self.given
         batch, key_head, at, warpgroup = (lax.axis_index(name) for name in ("batch", "key_head", "tile", "warpgroup"))
         column = at * np.int32(key_tile(shape))
-        offset, length = shape.diagonal(given, batch)
-        queries = given["query_lengths"][batch] if spec.query_lengths else spec.queries
-        bounds = shape.touched_queries(column, key_tile(shape), offset, length, queries)
-        if "first_block" in given:
-            bounds = within(bounds, given["first_block"][batch, at], given["last_block"][batch, at])
+
+        # Each role finds the bounds for itself: what lives from before the roles part takes registers of them all.
+        def bounds() -> tuple[Any, ...]:
+            offset, length = shape.diagonal(given, batch)
+            queries = given["query_lengths"][batch] if spec.query_lengths else spec.queries
+            found = shape.touched_queries(column, key_tile(shape), offset, length, queries)
+            if "first_block" not in given:
+                return found
+            return within(found, given["first_block"][batch, at], given["last_block"][batch, at])
 
         def compute(first: Any, *, key_side: bool, value_side: bool) -> None:
-            plgpu.set_max_registers(232, action="increase")
-            rows = _Rows(self, bounds, batch, key_head, column, first, offset, length)
+            plgpu.set_max_registers(240, action="increase")
+            offset, length = shape.diagonal(given, batch)
+            rows = _Rows(self, bounds(), batch, key_head, column, first, offset, length)
             rows.compute(warpgroup, key_side=key_side, value_side=value_side)
 
         if _is_split(shape):
@@ -135,8 +140,8 @@ class _Tile:
 
         @pl.when(warpgroup == _COMPUTING)
         def _copy() -> None:
-            plgpu.set_max_registers(40, action="decrease")
-            self.copy(bounds, batch, key_head, column)
+            plgpu.set_max_registers(24, action="decrease")
+            self.copy(bounds(), batch, key_head, column)
 
     def copy(self, bounds: tuple[Any, ...], batch: Any, key_head: Any, column: Any) -> None:
         """Bring queries and their cotangents, head after head."""
@@ -171,7 +176,7 @@ class _Tile:
 
         parts = [(bring_query, scratch["query is used"]), (bring_d_out, scratch["d_out is used"])]
         group = shape.spec.group
-        feed(shape.stages, shape.queries // block * group, count * np.int32(group), parts)
+        feed(shape, shape.queries // block * group, count * np.int32(group), parts)
 
 
 @dataclass(frozen=True)
@@ -270,32 +275,34 @@ class _Rows:
         plgpu.barrier_wait(scratch["query is there"].at[place])
         plgpu.barrier_wait(scratch["d_out is there"].at[place])
         query, d_out = scratch["query"].at[place], scratch["d_out"].at[place]
-        accumulators = [plgpu.ACC(tile, jnp.float32)] * (2 if "key" in sides else 1)
+        sums, d_bias = list(carry[: len(sides)]), list(carry[len(sides) :])
 
-        def products(scores: Any, *weights: Any) -> tuple[Any, ...]:
-            plgpu.wgmma(scores, key, query.transpose((1, 0)))
-            for ref in weights:
-                plgpu.wgmma(ref, value, d_out.transpose((1, 0)))
-            return (scores[...], *(ref[...] for ref in weights))
+        def scores(ref: Any) -> Any:
+            plgpu.wgmma(ref, key, query.transpose((1, 0)))
+            return ref[...]
 
-        s, *rest = pl.run_scoped(products, *accumulators)
+        s = pl.run_scoped(scores, plgpu.ACC(tile, jnp.float32))
         hiding = Extras(shape, transposed=True).tile(scratch, held, place, self.first, tile)
         row, column = block * np.int32(shape.block_q), self.column + self.first
         s, tanh = shape.scores(s, row, column, self.offset, self.length, edge=edge, query_axis=1, **hiding)
         lse = plgpu.load(scratch["lse"].at[place], layout=per_column)
-        p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [1]))
-        sums, *d_bias = [list(carry[: len(sides)]), *carry[len(sides) :]]
-        terms = []
+        p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [1])).astype(shape.dtype)
+        if "value" in sides:
+            p, *_ = lax.optimization_barrier((p, lse))
+            (sums[-1],) = accumulate(shape, [(sums[-1], p, d_out)])
         if "key" in sides:
+
+            def weights(ref: Any) -> Any:
+                plgpu.wgmma(ref, value, d_out.transpose((1, 0)))
+                return ref[...]
+
+            d_p = pl.run_scoped(weights, plgpu.ACC(tile, jnp.float32))
             delta = plgpu.load(scratch["delta"].at[place], layout=per_column)
-            d_s = p * (rest[0] - lax.broadcast_in_dim(delta, tile, [1]))
+            d_s = p.astype(jnp.float32) * (d_p - lax.broadcast_in_dim(delta, tile, [1]))
             d_bias = [d_bias[0] + d_s.sum(axis=1)] if d_bias else []
             if tanh is not None:
                 d_s = d_s * (1 - tanh * tanh)
-            terms.append((sums[0], d_s.astype(shape.dtype), query))
-        if "value" in sides:
-            terms.append((sums[-1], p.astype(shape.dtype), d_out))
-        sums = accumulate(shape, terms)
+            (sums[0],) = accumulate(shape, [(sums[0], d_s.astype(shape.dtype), query)])
         plgpu.barrier_arrive(scratch["query is used"].at[place])
         plgpu.barrier_arrive(scratch["d_out is used"].at[place])
         return (*sums, *d_bias)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,16 @@ from .pallas_mosaic_gpu_tiles import LOG2E, Shape
 from .reference import keep
 from .spec import AttentionSpec, Operands
 
-__all__ = ["hide_queries", "kernel_operands", "pad_rows", "padded", "seen_keys", "segment_blocks"]
+__all__ = [
+    "hide_queries",
+    "kernel_operands",
+    "last_queries",
+    "pad_rows",
+    "padded",
+    "seen_keys",
+    "segment_blocks",
+    "sinks_in_log2",
+]
 
 
 def kernel_operands(
@@ -51,6 +62,30 @@ def kernel_operands(
         if x is not None:
             found[name] = lax.convert_element_type(x, jnp.int32)
     return found
+
+
+def last_queries(spec: AttentionSpec, operands: Operands, count: int) -> tuple[AttentionSpec, Operands]:
+    """Return the call of the last `count` queries alone."""
+    skipped = spec.queries - count
+    axis = 1 if spec.layout == "BTNH" else 2
+
+    def pairs(x: jax.Array | None) -> jax.Array | None:
+        return x if x is None or x.shape[2] == 1 else x[:, :, skipped:]
+
+    def shape(x: jax.Array | None) -> tuple[int, int, int, int] | None:
+        return None if x is None else (x.shape[0], x.shape[1], x.shape[2], x.shape[3])
+
+    mask, bias = pairs(operands.mask), pairs(operands.bias)
+    given = operands._replace(
+        query=lax.slice_in_dim(operands.query, skipped, spec.queries, axis=axis),
+        mask=mask,
+        bias=bias,
+        segment_ids=None if operands.segment_ids is None else operands.segment_ids[:, skipped:],
+        query_lengths=None if operands.query_lengths is None else operands.query_lengths - skipped,
+        q_offset=None if operands.q_offset is None else operands.q_offset + skipped,
+    )
+    offset = None if spec.q_offset is None else spec.q_offset + skipped
+    return replace(spec, queries=count, q_offset=offset, mask=shape(mask), bias=shape(bias)), given
 
 
 def hide_queries(spec: AttentionSpec, x: jax.Array, lengths: jax.Array) -> jax.Array:
@@ -116,16 +151,17 @@ def padded(layout: str, x: jax.Array, positions: int, size: int) -> jax.Array:
 
 
 def _pair(shape: Shape, x: jax.Array, kind: str, dtype: type[np.generic] | None) -> jax.Array:
-    """Return a mask or bias as tile, row or column; vectors are float32 and int32."""
+    """Return a mask or bias as a tile; or as ``(B or 1, N or 1, 1, positions)``, in float32 and int32."""
     if kind != "tile":
         dtype = np.int32 if x.dtype == np.bool_ else np.float32
     elif x.dtype == np.float64:
         dtype = np.float32
-    if kind == "column" and x.shape[3] == 1:
-        x = jnp.broadcast_to(x, (*x.shape[:3], shape.spec.keys))
     x = x if dtype is None else lax.convert_element_type(x, dtype)
-    x = _pad(x, 2, shape.queries) if x.shape[2] > 1 or kind != "column" else x
-    return _pad(x, 3, shape.keys) if kind != "row" else x
+    if kind == "tile":
+        return _pad(_pad(x, 2, shape.queries), 3, shape.keys)
+    if kind == "row":
+        return _pad(x.swapaxes(2, 3), 3, shape.queries)
+    return _pad(jnp.broadcast_to(x, (*x.shape[:3], shape.spec.keys)), 3, shape.keys)
 
 
 def _beside(layout: str, x: jax.Array) -> jax.Array:

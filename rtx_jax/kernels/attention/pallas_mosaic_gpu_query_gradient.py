@@ -108,20 +108,23 @@ class _Tile:
         at = lax.axis_index("tile")
         at = (shape.queries // (_COMPUTING * ROWS) - 1) - at if spec.causal else at
         row = at * np.int32(_COMPUTING * ROWS)
-        offset, length = shape.diagonal(self.given, batch)
-        bounds = shape.touched_keys(row, _COMPUTING * ROWS, offset, length)
-        if "first_block" in self.given:
-            bounds = within(bounds, self.given["first_block"][batch, at], self.given["last_block"][batch, at])
+
+        # Each role finds the bounds for itself: what lives from before the roles part takes registers of them all.
+        def bounds() -> tuple[Any, ...]:
+            found = shape.touched_keys(row, _COMPUTING * ROWS, *shape.diagonal(self.given, batch))
+            if "first_block" not in self.given:
+                return found
+            return within(found, self.given["first_block"][batch, at], self.given["last_block"][batch, at])
 
         @pl.when(warpgroup < _COMPUTING)
         def _compute() -> None:
-            plgpu.set_max_registers(232, action="increase")
-            self.compute(bounds, batch, head, warpgroup, row, offset, length)
+            plgpu.set_max_registers(240, action="increase")
+            self.compute(bounds(), batch, head, warpgroup, row, *shape.diagonal(self.given, batch))
 
         @pl.when(warpgroup == _COMPUTING)
         def _copy() -> None:
-            plgpu.set_max_registers(40, action="decrease")
-            self.copy(bounds, batch, head, row)
+            plgpu.set_max_registers(24, action="decrease")
+            self.copy(bounds(), batch, head, row)
 
     def copy(self, bounds: tuple[Any, ...], batch: Any, head: Any, row: Any) -> None:
         """Bring keys and values."""
@@ -143,7 +146,7 @@ class _Tile:
             plgpu.copy_gmem_to_smem(source, scratch["value"].at[place], scratch["value is there"].at[place])
 
         parts = [(bring_key, scratch["key is used"]), (bring_value, scratch["value is used"])]
-        feed(shape.stages, shape.keys // block, bounds[3] - first, parts)
+        feed(shape, shape.keys // block, bounds[3] - first, parts)
 
     def compute(
         self, bounds: tuple[Any, ...], batch: Any, head: Any, warpgroup: Any, tile_row: Any, offset: Any, length: Any

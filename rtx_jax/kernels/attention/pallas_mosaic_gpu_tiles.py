@@ -180,8 +180,7 @@ class Shape:
 
         ``row`` and ``column`` are the positions of its first query and key; bias and mask broadcast to the tile.
         """
-        plgpu, spec = mosaic(), self.spec
-        shape = products.shape
+        spec, shape = self.spec, products.shape
         tanh = None
         if spec.softcap is None:
             scores = products * np.float32(spec.scale * LOG2E)
@@ -198,8 +197,7 @@ class Shape:
         if segments is not None:
             keep.append(_spread(segments[0], shape, query_axis) == _spread(segments[1], shape, 1 - query_axis))
         if edge:
-            t = plgpu.broadcasted_iota(jnp.int32, shape, query_axis, layout=plgpu.Layout.WGMMA)
-            s = plgpu.broadcasted_iota(jnp.int32, shape, 1 - query_axis, layout=plgpu.Layout.WGMMA)
+            t, s = (_positions(shape, axis) for axis in (query_axis, 1 - query_axis))
             left, right = spec.window
             # The difference of the two would be a loop invariant as large as the tile, and fill the registers.
             diagonal = row + offset - column
@@ -239,14 +237,14 @@ def accumulate(
     return list(pl.run_state(products_into)([plgpu.ACC.init(carry) for carry, _, _ in sums]))
 
 
-def feed(stages: int, most: int, steps: Any, parts: Sequence[tuple[Callable[[Any, Any], None], Any]]) -> None:
+def feed(shape: Shape, most: int, steps: Any, parts: Sequence[tuple[Callable[[Any, Any], None], Any]]) -> None:
     """Keep a ring filled: call each part's ``bring(step, place)`` for every step, in order, when its place is free.
 
     ``most`` is how many steps there can be; the second of a part is the barrier that says when a place was used.
     """
     import jax.experimental.pallas as pl
 
-    plgpu = mosaic()
+    plgpu, stages = mosaic(), shape.stages
     for step in range(min(stages, most)):
 
         @pl.when(step < steps)
@@ -261,11 +259,13 @@ def feed(stages: int, most: int, steps: Any, parts: Sequence[tuple[Callable[[Any
             bring(step, place)
 
     run_loop(stages, steps, refill, None)
+    if not shape.interpret:
+        return
 
-    # Every completed phase is waited for, so that the barriers may be taken down.
+    # The interpreter wants every completed phase to be waited for.
     def drain(step: Any, nothing: None) -> None:
         place = lax.rem(step, np.int32(stages))
-        for _, used in parts:
+        for _used, used in parts:
             plgpu.barrier_wait(used.at[place])
 
     run_loop(maximum(steps - stages, 0), steps, drain, None)
@@ -295,6 +295,14 @@ def swizzled(shape: tuple[int, ...], dtype: Any, widest_bytes: int = 128) -> Any
     swizzle = min(plgpu.find_swizzle(shape[-1] * bits), widest_bytes)
     transforms = (plgpu.TilingTransform((8, 8 * swizzle // bits)), plgpu.SwizzleTransform(swizzle))
     return plgpu.SMEM(shape, dtype, transforms=transforms)
+
+
+def _positions(shape: tuple[int, ...], axis: int) -> Any:
+    """Return the number of the row or column of each element of a tile."""
+    plgpu = mosaic()
+    layout = plgpu.Layout.WGMMA.reduce(1 - axis)
+    numbers = plgpu.broadcasted_iota(jnp.int32, (shape[axis],), 0, layout=layout)
+    return _spread(lax.optimization_barrier(numbers), shape, axis)
 
 
 def _spread(x: Any, shape: tuple[int, ...], axis: int) -> Any:
