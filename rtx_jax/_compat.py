@@ -472,11 +472,15 @@ def cudnn_attention(
     lengths: tuple[jax.Array, jax.Array] | None,
     call: CudnnCall,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return cuDNN's attention and its log-sum-exp ``(B, N, T)``; `lengths` are of queries and keys, int32 ``(B,)``."""
+    """Return cuDNN's attention and its log-sum-exp ``(B, N, T)``; `lengths` are of queries and keys, int32 ``(B,)``.
+
+    XLA cannot divide the call among devices. JAX's own primitives for that can only be lowered where JAX has seen them
+    before the lowering began, and here the implementation is chosen in it.
+    """
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
     params = _cudnn_params(bias is not None, False, lengths is not None, call)
-    out, lse = cudnn._dot_product_attention_fwd_p_wrapper.bind(
+    out, lse = cudnn._dot_product_attention_fwd_impl(
         query, key, value, *_cudnn_rest(query, bias, lengths), is_training=True, **params
     )
     return out, lse
@@ -499,7 +503,7 @@ def cudnn_attention_gradients(
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
     params = _cudnn_params(bias is not None, bias_gradient, lengths is not None, call)
-    found: list[jax.Array] = cudnn._dot_product_attention_bwd_p_wrapper.bind(
+    found: list[jax.Array] = cudnn._dot_product_attention_bwd_impl(
         query, key, value, *_cudnn_rest(query, bias, lengths), lse, out, d_out, **params
     )
     return found
@@ -531,4 +535,4 @@ def _cudnn_params(bias: bool, bias_gradient: bool, lengths: bool, call: CudnnCal
         "sliding_window_length": call.window,
     }
     # New in JAX 0.12.
-    return {**params, "score_mod": None} if JAX_VERSION >= (0, 12) else params
+    return {**params, "score_mod_args": (), "score_mod": None} if JAX_VERSION >= (0, 12) else params

@@ -176,7 +176,7 @@ def _reasons(
         spec = replace(spec, nan_safe=False)
         reasons = module(name).unsupported(spec, target)
     reasons = reasons + _eight_bits(spec, target)
-    if partitioned and name.startswith("pallas"):
+    if partitioned and (name == "cudnn" or name.startswith("pallas")):
         reasons.append("XLA divides the arrays among devices, which it cannot do in a kernel: use jax.shard_map")
     return reasons, spec
 
