@@ -57,8 +57,7 @@ def forward(
     tiles = Tiles(spec, operands, blocks or default_blocks(spec))
     work = spec.accumulator
     query = split_queries(tiles, operands.query)
-    # Turned, as a product of plain matrices is the fastest.
-    key = split_keys(tiles, operands.key).swapaxes(-1, -2)
+    key = split_keys(tiles, operands.key)
     value = split_keys(tiles, operands.value)
     walk = tiles.walk()
     # What each query sees of values that are not finite, or 0 for keys that no query sees.
@@ -76,7 +75,7 @@ def forward(
         k, v = at(key, block), at(value, block)
         if seen is not None:
             v = finite(v)
-        products = product(q, k, (3, 2), work, precision).reshape(*rows, -1)
+        products = product(q, k, (3, 3), work, precision).reshape(*rows, -1)
         keep = tiles.keep(chunk, i, j, _AXES) if masked else None
         s, _ = softcapped(spec, products)
         bias = tiles.bias(chunk, i, j, _AXES)
