@@ -16,7 +16,7 @@ from .linear import precision as precision_of
 from .parameters import integer, number, positive, whole
 from .shape import rank
 
-__all__ = ["DecodeSizes", "decode"]
+__all__ = ["DecodeSizes", "decode", "decode_window"]
 
 _QUANTIZED = {np.dtype(np.int8), *FLOAT8} - {np.dtype(ml_dtypes.float8_e8m0fnu)}
 
@@ -131,7 +131,7 @@ def decode(
     full = (lead, s, k) if layout == "BTNH" else (lead, k, s)
     for name in ("key_scale", "value_scale"):
         _scale(operation, name, operands.get(name), full)
-    left, right = window_of(window)
+    left, right = decode_window(operation, window)
     return DecodeSizes(
         batch=b,
         queries=t,
@@ -148,6 +148,14 @@ def decode(
         precision=precision_of(operation, precision),
         splits=None if splits is None else whole(operation, "splits", splits, 1),
     )
+
+
+def decode_window(operation: str, window: object) -> Window:
+    """Return the keys to the left and right that a query sees, as `rtx_jax.checks.attention.window_of`."""
+    try:
+        return window_of(window)
+    except InvalidArgument as error:
+        raise error.renamed(operation) from error.__cause__
 
 
 def _given(operands: Mapping[str, Operand | None], name: str) -> Operand:

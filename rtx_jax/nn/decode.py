@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from .._array import Array
 from .._config import matmul_precision
-from ..checks.attention import window_of
 from ..checks.choices import flag
+from ..checks.decode import decode_window
 from ..checks.parameters import number, positive, whole
 from ..core.dtypes import int32
 from ..kernels import decode as _raw
@@ -218,7 +218,7 @@ def _static(
     """Return the static parameters in normal form, so that equal calls share a program."""
     return (
         flag(operation, "causal", causal),
-        window_of(window),
+        decode_window(operation, window),
         None if softcap is None else positive(operation, "softcap", softcap),
         None if scale is None else number(operation, "scale", scale),
         layout,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +21,11 @@ from .spec import DecodeOperands, DecodeSpec
 
 __all__ = ["decode_attention", "paged_attention"]
 
+_Program: TypeAlias = Callable[[Mapping[str, jax.Array]], jax.Array | tuple[jax.Array, jax.Array]]
+
 _FAR = 1 << 29
-"""Positions further away than any key: windows and offsets end there, so that sums of them stay in 32 bits."""
+"""A position further away than any key: lengths and offsets end there, and windows at twice as much, so that sums of
+them stay in 32 bits."""
 
 
 def decode_attention(
@@ -267,7 +271,7 @@ def _plan(
     precision: object,
     splits: object,
     implementation: object,
-) -> Callable[[Mapping[str, jax.Array]], jax.Array | tuple[jax.Array, jax.Array]]:
+) -> _Program:
     """Check a call and return its program; the checks cost more than the call of a program that is known."""
     operands = {name: (shape, dtype) for name, shape, dtype in signature}
     sizes = _check(
@@ -296,7 +300,7 @@ def _plan(
         layout=layout,
         scale=sizes.scale,
         softcap=sizes.softcap,
-        window=(None if left is None else min(left, _FAR), None if right is None else min(right, _FAR)),
+        window=(None if left is None else min(left, 2 * _FAR), None if right is None else min(right, 2 * _FAR)),
         page=sizes.page,
         pages=sizes.pages,
         per_head=any(len(operands[name][0]) == 2 for name in ("key_lengths", "q_offset") if name in operands),
@@ -304,7 +308,7 @@ def _plan(
         splits=sizes.splits,
     )
     word, with_lse = select.check(operation, implementation), flag(operation, "return_lse", return_lse)
-    program = jax.jit(functools.partial(_run, spec, word, with_lse))
+    program: _Program = jax.jit(functools.partial(_run, spec, word, with_lse))
     if spec.accumulator.itemsize < 8:
         return program
 

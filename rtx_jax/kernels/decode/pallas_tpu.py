@@ -344,7 +344,8 @@ def _widen(x: jax.Array, spec: DecodeSpec) -> jax.Array:
     """Return keys or values in the dtype of the products; 8-bit numbers are exact in it."""
     if is_quantized(np.dtype(x.dtype)):
         x = x.astype(np.float32)
-    return x.astype(spec.factors)
+    wide: jax.Array = x.astype(spec.factors)
+    return wide
 
 
 def _quotient(x: jax.Array, by: int) -> jax.Array:

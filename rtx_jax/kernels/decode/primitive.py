@@ -82,8 +82,10 @@ def _lower(
         operands = _operands(names, arrays)
         return finish(spec, operands, chosen.partial(spec, operands))
 
+    # Inside of a `shard_map` the arrays are one device's, and no loop must say over which axes its results vary.
+    avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]  # type: ignore[attr-defined]
     with _wide(spec):
-        return mlir.lower_fun(run, multiple_results=True)(ctx, *values)
+        return mlir.lower_fun(run, multiple_results=True)(ctx.replace(avals_in=avals), *values)
 
 
 decode_p.def_impl(_impl)

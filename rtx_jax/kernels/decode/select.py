@@ -12,7 +12,7 @@ from ...errors import BackendLimitation, FallbackWarning, InvalidArgument
 from ..attention.spec import Target
 from .spec import DecodeOperands, DecodeSpec, Partial
 
-__all__ = ["IMPLEMENTATIONS", "Implementation", "check", "choose", "load"]
+__all__ = ["MODULES", "Implementation", "check", "choose", "load"]
 
 
 class Implementation(Protocol):
@@ -28,10 +28,8 @@ class Implementation(Protocol):
 
 
 # Loaded when first used: Pallas takes longer to import than this package.
-_MODULES = {"reference": "plain", "xla": "xla", "pallas_triton": "pallas_triton", "pallas_tpu": "pallas_tpu"}
-
-IMPLEMENTATIONS = tuple(_MODULES)
-"""The words of ``implementation=``."""
+MODULES = {"reference": ".plain", "xla": ".xla", "pallas_triton": ".pallas_triton", "pallas_tpu": ".pallas_tpu"}
+"""The words of ``implementation=``, and the modules behind them."""
 
 _ORDER: dict[str, tuple[str, ...]] = {
     "cuda": ("pallas_triton", "xla"),
@@ -43,13 +41,13 @@ _ORDER: dict[str, tuple[str, ...]] = {
 
 def load(implementation: str) -> Implementation:
     """Return the implementation of this word."""
-    module: Implementation = importlib.import_module(f"{__package__}.{_MODULES[implementation]}")
+    module: Implementation = importlib.import_module(MODULES[implementation], __package__)
     return module
 
 
 def check(operation: str, implementation: object) -> str:
     """Return the word of an implementation, or raise InvalidArgument."""
-    words = ("auto", *IMPLEMENTATIONS)
+    words = ("auto", *MODULES)
     if not is_one_of(implementation, words):
         raise InvalidArgument(
             operation,
