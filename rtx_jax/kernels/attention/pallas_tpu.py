@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._compat import x64
+from ...errors import InvalidArgument
 from .pallas_tpu_chunks import joined, scan_chunks
 from .pallas_tpu_tiles import MAX_MINOR, may_be_empty
 from .spec import AttentionSpec, Gradients, Operands, Target
@@ -56,6 +57,18 @@ class Blocks:
     key: int
     compute: int
 
+    def __post_init__(self) -> None:
+        whole = all(size > 0 and size % _LANES == 0 for size in (self.query, self.key, self.compute))
+        if not whole or self.key % self.compute:
+            raise InvalidArgument(
+                "flash_attention",
+                "blocks",
+                got=f"query={self.query}, key={self.key}, compute={self.compute}",
+                wanted="multiples of 128, of which compute divides key",
+                arg="blocks",
+                reason="sizes that are no tiles",
+            )
+
 
 def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
     """Return why the kernels cannot run this call on `target`, forward and backward; empty when they can."""
@@ -82,14 +95,18 @@ def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
 
 
 def default_blocks(spec: AttentionSpec) -> Blocks:
-    """Return sizes for the call: tiles of 1024 by 1024, smaller where operands, the window or the chip are."""
-    limit = 1024
+    """Return sizes for the call: tiles of 1024 by 1024, smaller where operands, the window or the chip are.
+
+    Full float32 takes six products for one, and so much code that its tiles are of 512 by 512.
+    """
+    exact = spec.dtype != _BFLOAT16 and spec.precision != "default"
+    limit, most = (512, 256) if exact else (1024, 512)
     left, right = spec.window
     if left is not None and right is not None:
         limit = min(limit, max(256, 1 << max((left + right).bit_length() - 1, 0)))
     query, key = (_even(length, limit) for length in (spec.queries, spec.keys))
     while True:
-        compute = max(size for size in range(_LANES, min(key, 512) + 1, _LANES) if key % size == 0)
+        compute = max(size for size in range(_LANES, min(key, most) + 1, _LANES) if key % size == 0)
         blocks = Blocks(query, key, compute)
         if max(query, key) == _LANES or _tile_bytes(spec, blocks) <= _TILE_BYTES:
             return blocks
@@ -124,7 +141,7 @@ def forward(
     blocks = default_blocks(spec) if blocks is None else blocks
     with x64(False):
         plan, operands = _prepare(spec, operands, blocks, interpret)
-        rows = _chunk_rows(plan.spec, blocks, backward=False)
+        rows = max(_chunk_rows(plan.spec, blocks, backward=False), blocks.query)
         if spec.queries <= rows:
             out, lse = attend(plan, operands)
         else:
@@ -194,7 +211,7 @@ def backward(
             d_sinks = -jnp.sum(share * delta, (0, 2)).astype(given.sinks.dtype)
         plan, operands = _prepare(spec, operands, blocks, interpret)
         d_out = _enter(plan, d_out, spec)
-        rows = _chunk_rows(plan.spec, blocks, backward=True)
+        rows = max(_chunk_rows(plan.spec, blocks, backward=True), blocks.query)
         d_bias = None
         if spec.queries <= rows:
             d_query, d_key, d_value = pull(plan, operands, d_out, lse, delta, plan.spec.dtype)

@@ -7,6 +7,7 @@ more than one operand of block by head size transposed.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -292,23 +293,25 @@ def tile_keep(plan: Plan, refs: Mapping[str, Ref], place: Place, part: jax.Array
     s, t = (lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
     first_s = place.j * plan.block_k + part * plan.compute
     first_t = place.i * plan.block_q
-    seen = (s < place.keys - first_s) & (t < place.queries - first_t)
+    parts = []
+    if spec.key_lengths or spec.keys % plan.block_k:
+        parts.append(s < place.keys - first_s)
+    if spec.query_lengths or spec.queries % plan.block_q:
+        parts.append(t < place.queries - first_t)
     left, right = (None if side is None else min(side, FAR) for side in spec.window)
-    if left is not None or right is not None:
-        ahead, diagonal = s - t, place.offset + first_t - first_s
-        if right is not None:
-            seen &= ahead <= diagonal + right
-        if left is not None:
-            seen &= ahead >= diagonal - left
+    ahead, diagonal = s - t, place.offset + first_t - first_s
+    if right is not None:
+        parts.append(ahead <= diagonal + right)
+    if left is not None:
+        parts.append(ahead >= diagonal - left)
     if spec.segments:
-        keys = refs["key_segments"][:, part_keys(plan, part)]
-        seen &= column(keys) == refs["segments"][...]
+        parts.append(column(refs["key_segments"][:, part_keys(plan, part)]) == refs["segments"][...])
     mask = _pair_part(plan, refs, "mask", spec.mask, part, jnp.int32)
     if mask is not None:
-        seen &= mask != 0
+        parts.append(jnp.broadcast_to(mask, shape) != 0)
     if bias is not None:
-        seen &= bias != _NEGATIVE_INFINITY
-    return seen
+        parts.append(jnp.broadcast_to(bias, shape) != _NEGATIVE_INFINITY)
+    return functools.reduce(jnp.logical_and, parts)
 
 
 def part_touched(plan: Plan, place: Place, part: jax.Array) -> jax.Array:
