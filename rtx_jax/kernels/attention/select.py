@@ -92,11 +92,11 @@ def target_of(platform: str, kind: str = "", capability: tuple[int, int] | None 
 
 
 def _names(words: str, name: str) -> bool:
-    """Tell whether a card is of that name, so that "L4" is not "L40" and "RTX 40" is "GeForce RTX 4090"."""
+    """Tell whether a card is of that name, so that "L4" is not "L40" but "RTX 40" is "RTX 4090"."""
     at = words.find(name)
     if at < 0 or (at and words[at - 1].isalnum()):
         return False
-    return name.startswith("RTX") or not words[at + len(name) :][:1].isalnum()
+    return name.startswith("RTX") or not words[at + len(name) :][:1].isdigit()
 
 
 def order(spec: AttentionSpec, target: Target) -> tuple[str, ...]:
