@@ -17,10 +17,11 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching
 
-from .._compat import Primitive, is_partitioned, lowering_target, result_avals, vary_alike, x64
+from .._compat import Primitive, register_lowering, result_avals, vary_alike, x64
 from ..errors import AutogradError
+from .attention.select import target_of
 from .attention.spec import Target
 
 __all__ = ["Arrays", "Formula", "Implementation", "Request", "call"]
@@ -157,7 +158,7 @@ def _primitive(name: str, body: Callable[..., Arrays]) -> Primitive:
     _BODIES[primitive] = body
     primitive.def_impl(lambda *arrays, **params: _compiled(primitive, tuple(params.items()))(*arrays))
     primitive.def_abstract_eval(lambda *avals, **params: _avals(primitive, tuple(params.items()), avals))
-    mlir.register_lowering(primitive, functools.partial(_lower, primitive))  # type: ignore[arg-type]
+    register_lowering(primitive, functools.partial(_chosen, primitive))
     return primitive
 
 
@@ -178,17 +179,22 @@ def _as_wide_as(avals: Sequence[jax.core.ShapedArray]) -> contextlib.AbstractCon
     return x64() if any(aval.dtype.itemsize >= 8 for aval in avals) else contextlib.nullcontext()
 
 
-def _lower(primitive: Primitive, ctx: mlir.LoweringRuleContext, *operands: object, **params: object) -> object:
-    formula, wanted = params["formula"], params.get("active", ())
-    assert isinstance(formula, Formula) and isinstance(wanted, tuple)
-    body: Callable[..., Arrays] = functools.partial(_BODIES[primitive], **params)
+def _chosen(
+    primitive: Primitive,
+    *arrays: jax.Array,
+    target: tuple[str, str, tuple[int, int] | None],
+    partitioned: bool,
+    formula: Formula,
+    **params: tuple[bool, ...],
+) -> Arrays:
+    """Compute what a primitive does with the kernel that is chosen for a platform."""
+    kernel = None
     if primitive is not _tangent_p:
-        target = Target(*lowering_target(ctx))
-        backward = primitive is _backward_p
-        request = Request(backward, target, tuple(ctx.avals_in), wanted, is_partitioned(ctx))  # type: ignore[arg-type]
-        body = formula.choose(request) or body
-    with _as_wide_as(ctx.avals_in):  # type: ignore[arg-type]
-        return mlir.lower_fun(body, multiple_results=True)(ctx, *operands)
+        avals = tuple(jax.core.ShapedArray(x.shape, x.dtype) for x in arrays)
+        wanted = params.get("active", ())
+        request = Request(primitive is _backward_p, target_of(*target), avals, wanted, partitioned)
+        kernel = formula.choose(request)
+    return _BODIES[primitive](*arrays, formula=formula, **params) if kernel is None else kernel(*arrays)
 
 
 _forward_p = _primitive("rtx_jax_formula", _forward)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 
 from ..formula import Arrays, Implementation, Request
-from ..words import chosen
-from . import xla
+from ..words import Candidate, chosen, pick
+from . import pallas_mosaic_gpu, pallas_tpu, xla
 from .spec import NormSpec
 
 __all__ = ["IMPLEMENTATIONS", "choose", "implementation"]
 
-IMPLEMENTATIONS = ("auto", "xla")
+IMPLEMENTATIONS = ("auto", "xla", pallas_tpu.NAME, pallas_mosaic_gpu.NAME)
 
 
 def implementation(operation: str, word: object) -> str:
@@ -22,15 +23,46 @@ def implementation(operation: str, word: object) -> str:
 
 
 def choose(request: Request, *, spec: NormSpec, words: str) -> Implementation | None:
-    """Return the kernel for a backward pass, or None for the plain form."""
-    del words
-    if not request.backward:
+    """Return the kernel for a backward pass, or None for the plain form.
+
+    The forward pass has no kernel; one that was asked for by name refuses there already, if it will have to.
+    """
+    if not request.backward and words in ("auto", "xla"):
         return None
-    if request.target.platform == "cpu" and not request.partitioned:
-        return functools.partial(_by_blocks, spec=spec, wanted=request.wanted)
-    return None
+    x, target = request.operands[0], request.target
+    wanted = request.wanted if request.backward else (True,) * (1 + spec.weight + spec.bias)
+    size = x.shape[-1]
+    run = functools.partial(_run, spec=spec, wanted=wanted)
+    if words == "auto" and target.platform == "cpu" and not request.partitioned:
+        return run(xla.backward_by_blocks)
+    kernel = pick(
+        "layer_norm" if spec.centred else "rms_norm",
+        words,
+        request,
+        (
+            Candidate(
+                pallas_tpu.NAME,
+                "tpu",
+                pallas_tpu.unsupported(size, x.dtype, wanted, target),
+                run(pallas_tpu.backward),
+                preferred=wanted[0],
+            ),
+            Candidate(
+                pallas_mosaic_gpu.NAME,
+                "cuda",
+                pallas_mosaic_gpu.unsupported(size, x.dtype, spec, wanted, target),
+                run(pallas_mosaic_gpu.backward),
+                preferred=target.capability == (9, 0) and wanted[0],
+            ),
+        ),
+    )
+    return kernel if request.backward else None
 
 
-def _by_blocks(*arrays: jax.Array, spec: NormSpec, wanted: tuple[bool, ...]) -> Arrays:
+def _run(backward: Callable[..., Arrays], *, spec: NormSpec, wanted: tuple[bool, ...]) -> Implementation:
     n = len(wanted)
-    return xla.backward_by_blocks(arrays[:n], arrays[n:], wanted, spec=spec)
+
+    def run(*arrays: jax.Array) -> Arrays:
+        return backward(arrays[:n], arrays[n:], wanted, spec=spec)
+
+    return run

@@ -13,9 +13,7 @@ from jax import lax
 from ...raw._kinds import accumulator, cast
 from .spec import NormSpec
 
-__all__ = ["NAME", "backward", "backward_by_blocks", "forward"]
-
-NAME = "xla"
+__all__ = ["backward", "backward_by_blocks", "forward"]
 
 # Of one block of rows: its float32 values stay in the cache between the passes over them.
 _BLOCK_ELEMENTS = 2**18

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from ..formula import Implementation, Request
-from ..words import chosen
+import functools
+from collections.abc import Callable
+from types import ModuleType
+
+import jax
+
+from ..formula import Arrays, Implementation, Request
+from ..words import Candidate, chosen, pick
+from . import pallas_mosaic_gpu, pallas_tpu, xla
+from .shape import TurnShape
 
 __all__ = ["IMPLEMENTATIONS", "choose", "implementation"]
 
-IMPLEMENTATIONS = ("auto", "xla")
+IMPLEMENTATIONS = ("auto", "xla", pallas_tpu.NAME, pallas_mosaic_gpu.NAME)
 
 
 def implementation(word: object) -> str:
@@ -16,6 +24,58 @@ def implementation(word: object) -> str:
 
 
 def choose(request: Request, *, layout: str, words: str, aliased: bool) -> Implementation | None:
-    """Return the kernel for a rotation, or None for the plain form."""
-    del request, layout, words, aliased
-    return None
+    """Return the kernel for a rotation, or None for the plain form.
+
+    A gradient of `x` is a turn the other way. On TPU ``"auto"`` leaves heads of less than 128 channels to XLA: it
+    lays them out with positions beside each other, and a kernel would have to have them moved twice.
+    """
+    x, cos = request.operands[:2]
+    if request.backward and not request.wanted[0]:
+        return None
+    shape, dtype, target = TurnShape.of(x.shape, cos.shape), x.dtype, request.target
+
+    def run(module: ModuleType) -> Implementation:
+        turn = functools.partial(module.turn, layout=layout, shape=shape, aliased=aliased and not request.backward)
+        if request.backward:
+            return functools.partial(_back, turn=turn, wanted=request.wanted, layout=layout)
+        return functools.partial(_forth, turn=turn)
+
+    return pick(
+        "rope",
+        words,
+        request,
+        (
+            Candidate(
+                pallas_tpu.NAME,
+                "tpu",
+                pallas_tpu.unsupported(shape, dtype, target),
+                run(pallas_tpu),
+                preferred=x.shape[-1] % 128 == 0,
+            ),
+            Candidate(
+                pallas_mosaic_gpu.NAME,
+                "cuda",
+                pallas_mosaic_gpu.unsupported(shape, dtype, layout, target),
+                run(pallas_mosaic_gpu),
+                preferred=target.capability == (9, 0),
+            ),
+        ),
+    )
+
+
+def _forth(x: jax.Array, cos: jax.Array, sin: jax.Array, *, turn: Callable[..., jax.Array]) -> Arrays:
+    return (turn(x, cos, sin),)
+
+
+def _back(
+    x: jax.Array,
+    cos: jax.Array,
+    sin: jax.Array,
+    cotangent: jax.Array,
+    *,
+    turn: Callable[..., jax.Array],
+    wanted: tuple[bool, ...],
+    layout: str,
+) -> Arrays:
+    tables = xla.backward(x, cos, sin, cotangent, (False, *wanted[1:]), layout=layout)
+    return (turn(cotangent, cos, -sin), *tables)

@@ -9,9 +9,7 @@ from jax import lax
 
 from ...raw._kinds import accumulator, cast
 
-__all__ = ["NAME", "backward", "turn"]
-
-NAME = "xla"
+__all__ = ["backward", "turn"]
 
 
 def turn(x: jax.Array, cos: jax.Array, sin: jax.Array, *, layout: str) -> jax.Array:
