@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from .pallas_mosaic_gpu_extras import Extras
-from .pallas_mosaic_gpu_tiles import ROWS, Shape, feed, mosaic, swizzled
+from .pallas_mosaic_gpu_tiles import ROWS, Shape, feed, mosaic, release, swizzled
 
 __all__ = ["column_sums"]
 
@@ -124,7 +124,7 @@ def _tile(shape: Shape, given: Mapping[str, Any], out: Any, scratch: Mapping[str
             row = block * np.int32(block_q)
             s, _ = shape.scores(s, row, column + mine, offset, length, edge=edge, query_axis=1, **hiding)
             lse, counts = (plgpu.load(scratch[name].at[place], layout=per_column) for name in ("lse", "counts"))
-            plgpu.barrier_arrive(scratch["query is used"].at[place])
+            release(shape, scratch["query is used"].at[place])
             p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [1]))
             return total + (p * lax.broadcast_in_dim(counts, tile, [1])).sum(axis=1)
 

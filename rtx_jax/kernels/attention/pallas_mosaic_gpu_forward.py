@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from .pallas_mosaic_gpu_extras import Extras
-from .pallas_mosaic_gpu_tiles import LOG2E, ROWS, Shape, accumulate, feed, mosaic, swizzled, within
+from .pallas_mosaic_gpu_tiles import LOG2E, ROWS, Shape, accumulate, feed, mosaic, release, swizzled, within
 
 __all__ = ["forward_kernel"]
 
@@ -208,7 +208,7 @@ def _compute_rows(
         column = block * np.int32(shape.block_k)
         hiding = extras.tile(scratch, held, slot, warpgroup * np.int32(ROWS), tile)
         s, _ = shape.scores(s, row, column, offset, length, edge=edge, **hiding)
-        plgpu.barrier_arrive(scratch["key is used"].at[slot])
+        release(shape, scratch["key is used"].at[slot])
 
         top = jnp.maximum(m, s.max(axis=1))
         # A row that has seen no key yet: minus infinity less itself would be NaN.
@@ -243,7 +243,7 @@ def _compute_rows(
                 plgpu.barrier_wait(scratch["key is there"].at[following])
 
         (acc,) = accumulate(shape, [(acc, rounded, scratch["value"].at[slot])], await_next_key)
-        plgpu.barrier_arrive(scratch["value is used"].at[slot])
+        release(shape, scratch["value is used"].at[slot])
         return (acc, top, total, *weighted)
 
     start = (constant(0, (ROWS, shape.value_size)), constant(-np.inf, (ROWS,)), constant(0, (ROWS,)))

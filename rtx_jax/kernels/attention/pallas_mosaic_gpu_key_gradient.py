@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from .pallas_mosaic_gpu_extras import Extras
-from .pallas_mosaic_gpu_tiles import ROWS, Shape, accumulate, feed, mosaic, run_loop, swizzled, within
+from .pallas_mosaic_gpu_tiles import ROWS, Shape, accumulate, feed, mosaic, release, run_loop, swizzled, within
 
 __all__ = ["key_gradient", "key_tile"]
 
@@ -303,6 +303,6 @@ class _Rows:
             if tanh is not None:
                 d_s = d_s * (1 - tanh * tanh)
             (sums[0],) = accumulate(shape, [(sums[0], d_s.astype(shape.dtype), query)])
-        plgpu.barrier_arrive(scratch["query is used"].at[place])
-        plgpu.barrier_arrive(scratch["d_out is used"].at[place])
+        release(shape, scratch["query is used"].at[place])
+        release(shape, scratch["d_out is used"].at[place])
         return (*sums, *d_bias)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from .pallas_mosaic_gpu_extras import Extras
-from .pallas_mosaic_gpu_tiles import ROWS, Shape, accumulate, feed, mosaic, run_loop, swizzled, within
+from .pallas_mosaic_gpu_tiles import ROWS, Shape, accumulate, feed, mosaic, release, run_loop, swizzled, within
 
 __all__ = ["query_gradient"]
 
@@ -193,7 +193,7 @@ class _Tile:
                 return scores[...], weights[...]
 
             s, d_p = pl.run_scoped(products, plgpu.ACC(tile, jnp.float32), plgpu.ACC(tile, jnp.float32))
-            plgpu.barrier_arrive(scratch["value is used"].at[place])
+            release(shape, scratch["value is used"].at[place])
             hiding = extras.tile(scratch, held, place, mine, tile)
             s, tanh = shape.scores(s, row, column, offset, length, edge=edge, **hiding)
             p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [0]))
@@ -205,7 +205,7 @@ class _Tile:
             if tanh is not None:
                 d_s = d_s * (1 - tanh * tanh)
             (d_query,) = accumulate(shape, [(d_query, d_s.astype(shape.dtype), key)])
-            plgpu.barrier_arrive(scratch["key is used"].at[place])
+            release(shape, scratch["key is used"].at[place])
             return (d_query, *d_rows)
 
         zero = plgpu.layout_cast(jnp.zeros((ROWS, shape.size), jnp.float32), plgpu.Layout.WGMMA)

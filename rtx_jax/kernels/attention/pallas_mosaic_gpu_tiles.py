@@ -29,6 +29,7 @@ __all__ = [
     "maximum",
     "minimum",
     "mosaic",
+    "release",
     "run_loop",
     "swizzled",
     "within",
@@ -269,6 +270,18 @@ def feed(shape: Shape, most: int, steps: Any, parts: Sequence[tuple[Callable[[An
             plgpu.barrier_wait(used.at[place])
 
     run_loop(maximum(steps - stages, 0), steps, drain, None)
+
+
+def release(shape: Shape, used: Any) -> None:
+    """Say that a place of the ring was used.
+
+    What was loaded from it is in registers by then, so the copy that comes next cannot overtake. The interpreter has
+    fences between loads and such copies in its model of memory, and is given one.
+    """
+    plgpu = mosaic()
+    if shape.interpret:
+        plgpu.commit_smem()
+    plgpu.barrier_arrive(used)
 
 
 def within(bounds: tuple[Any, ...], first: Any, last: Any) -> tuple[Any, ...]:
