@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import pytest
 
 from tests.aot.check import fault_of
@@ -17,8 +16,6 @@ PAIRS = [pytest.param(case, device, id=f"{case.name}-{device.name}") for case in
 def test_compiles(case: Case, device: AbsentDevice) -> None:
     if device.missing:
         pytest.skip(f"{device.name}: {device.missing}")
-    if case.kernel is not None and jax.__version_info__ < (0, 11):
-        pytest.skip("the kernels are compiled with JAX 0.11 and newer")
     _, fault = fault_of(case, device)
     assert not fault
 
