@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TypeAlias
 
 import jax
 import numpy as np
 
-from ..._compat import x64
+from ..._compat import trace_is_clean, x64
 from ...checks import linear as _linear
 from ...checks.choices import flag, is_one_of
 from ...checks.parameters import whole
@@ -17,7 +16,7 @@ from ...checks.shape import as_int
 from ...core.dtypes import WIDE
 from ...errors import InvalidArgument
 from . import select
-from .plan import Facts, Parameters, plan
+from .plan import Facts, Parameters, Run, plan
 
 __all__ = ["flash_attention"]
 
@@ -176,11 +175,12 @@ def flash_attention(
         column_scores,
     )
     try:
-        run = _planned(facts, *chosen)
+        runs = _planned(facts, *chosen)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        run = _planned.__wrapped__(facts, *chosen)
+        runs = _planned.__wrapped__(facts, *chosen)
+    run = runs[trace_is_clean()]
     given = [x for x in arrays if x is not None]
     if all(fact is None or fact[1] not in WIDE for fact in facts):
         return run(*given)
@@ -204,7 +204,7 @@ def _planned(
     return_lse: object,
     return_entropy: object,
     column_scores: object,
-) -> Callable[..., jax.Array | tuple[jax.Array, ...]]:
+) -> tuple[Run, Run]:
     if not is_one_of(layout, ("BTNH", "BNTH")):
         raise InvalidArgument(
             _NAME, "layout", got=repr(layout), wanted="'BTNH' or 'BNTH'", arg="layout", reason="unknown layout"

@@ -19,7 +19,7 @@ from . import batching, formulas
 from .primitives import attention
 from .spec import AttentionSpec, Operands
 
-__all__ = ["Facts", "Parameters", "plan"]
+__all__ = ["Facts", "Parameters", "Run", "plan"]
 
 assert batching.__all__ == []  # it registers rules
 
@@ -50,8 +50,12 @@ class Parameters:
     column_scores: int | None
 
 
-def plan(facts: Sequence[Facts], parameters: Parameters) -> Callable[..., jax.Array | tuple[jax.Array, ...]]:
-    """Check a call, and return it as a compiled function of its operands.
+Run: TypeAlias = "Callable[..., jax.Array | tuple[jax.Array, ...]]"
+"""A call as a function of its operands."""
+
+
+def plan(facts: Sequence[Facts], parameters: Parameters) -> tuple[Run, Run]:
+    """Check a call, and return it as a function of its operands: to trace, and compiled.
 
     Parameters
     ----------
@@ -106,7 +110,7 @@ def plan(facts: Sequence[Facts], parameters: Parameters) -> Callable[..., jax.Ar
         nan_safe=parameters.nan_safe is not False,
         fast=parameters.fast,
     )
-    spec = _positions(spec, sizes.window, named, parameters)
+    spec = _positions(spec, sizes.window, named, parameters.causal, parameters.q_offset)
     spec = replace(
         spec,
         mask=_four(named["mask"]),
@@ -121,7 +125,7 @@ def plan(facts: Sequence[Facts], parameters: Parameters) -> Callable[..., jax.Ar
     of_query = facts[0]
     assert of_query is not None
     run = functools.partial(_run, spec, parameters, names, (of_query[1], sizes.size, sizes.value_size))
-    return jax.jit(run, inline=True)
+    return run, jax.jit(run)
 
 
 def _four(fact: Facts) -> tuple[int, int, int, int] | None:
@@ -136,26 +140,30 @@ def _of_scores(spec: AttentionSpec, fact: Facts) -> np.dtype | None:
 
 
 def _positions(
-    spec: AttentionSpec, window: tuple[int | None, int | None], named: dict[str, Facts], parameters: Parameters
+    spec: AttentionSpec,
+    window: tuple[int | None, int | None],
+    named: dict[str, Facts],
+    causal: bool,
+    q_offset: int | None,
 ) -> AttentionSpec:
     """Return the specification with its window and offset; a side that hides nothing is None."""
     left, right = window
-    if parameters.causal:
+    if causal:
         right = 0
     lengths = named["query_lengths"] is not None or named["key_lengths"] is not None
     if left is None and right is None:
         return replace(spec, window=(None, None), q_offset=0)
-    if named["q_offset"] is not None or (parameters.q_offset is None and lengths):
+    if named["q_offset"] is not None or (q_offset is None and lengths):
         left, right = (None if side is None else min(side, _FAR) for side in (left, right))
         return replace(spec, window=(left, right), q_offset=None)
-    offset = spec.keys - spec.queries if parameters.q_offset is None else parameters.q_offset
+    offset = spec.keys - spec.queries if q_offset is None else q_offset
     low = None if left is None or spec.queries - 1 + offset - left <= 0 else offset - left
     high = None if right is None or offset + right >= spec.keys - 1 else offset + right
     if low is None and high is None:
         return replace(spec, window=(None, None), q_offset=0)
     # Query t sees the keys from t + low to t + high.
     low, high = (None if end is None else min(max(end, -_FAR), _FAR) for end in (low, high))
-    offset = max(offset if low is None else low, offset if high is None else min(offset, high))
+    offset = min(max(offset, -_FAR if low is None else low), _FAR if high is None else high)
     sides = (None if low is None else offset - low, None if high is None else high - offset)
     return replace(spec, window=sides, q_offset=offset)
 
