@@ -307,7 +307,8 @@ def _update(view: _View, refs: dict[str, Any], start: Any, used: list[tuple[Any,
             head = _remainder(pair, together)
             for h, (first, stop) in enumerate(used[1:], 1):
                 low, high = jnp.where(head == h, first, low), jnp.where(head == h, stop, high)
-        return (where >= low) & (where < high)
+        found: jax.Array = (where >= low) & (where < high)
+        return found
 
     products = dot(refs["query"][...].astype(spec.factors), _widen(parts_of("key", 0), spec), (((1,), (1,)), ((), ())))
     factor = refs["factor"][...][:, 0] if "factor" in refs else None
