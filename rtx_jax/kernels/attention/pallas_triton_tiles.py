@@ -232,6 +232,9 @@ class View:
             return (x[None, :], y[:, None]) if across else (x[:, None], y[None, :])
 
         at, to = sides(t + lax.iota(np.int32, self.rows), s + lax.iota(np.int32, self.columns))
+        if (self.looks or (across and positions)) and (spec.query_lengths or spec.queries % self.rows):
+            # Queries that are not there see nothing, so that a key is hidden if only they would see it.
+            seen.append(at < head.queries)
         if positions:
             left, right = spec.window
             if left is not None:
@@ -287,8 +290,7 @@ class View:
         plain_high = head.keys
         if right is not None:
             plain_high = least(start + head.offset + right + 1, plain_high)
-        if self.spec.query_lengths:
-            high = _if_any(start, end, high)
+        high = _if_any(start, end, high) if self.spec.query_lengths else high
         return self._spans(low, high, plain_low, plain_high, self.columns, ("row", head.batch, index))
 
     def keys_seen(self, head: Head, start: jax.Array, end: Number) -> tuple[Number, Number]:
@@ -318,8 +320,7 @@ class View:
         if left is not None:
             high = least(end - head.offset + left, high)
             plain_high = least(start - head.offset + left + 1, plain_high)
-        if self.spec.key_lengths:
-            high = _if_any(start, end, high)
+        high = _if_any(start, end, high) if self.spec.key_lengths else high
         return self._spans(low, high, plain_low, plain_high, self.rows, ("column", head.batch, index))
 
     def _spans(
@@ -332,7 +333,7 @@ class View:
         tile: tuple[str, jax.Array, jax.Array],
     ) -> Spans:
         first = _below(low, count)
-        last = _below(_most(high, 0) + (count - 1), count)
+        last = _if_any(low, high, _below(_most(high, 0) + (count - 1), count))
         side, batch, index = tile
         if f"{side}_first" in self.refs:
             first = _most(self.number(f"{side}_first", batch, index), first)
@@ -387,10 +388,13 @@ def least(x: Number, y: Number) -> Number:
     return lax.min(x, jnp.broadcast_to(np.int32(y) if isinstance(y, int) else y, x.shape))
 
 
-def _if_any(start: jax.Array, end: Number, x: Number) -> jax.Array:
+def _if_any(start: Number, end: Number, x: Number) -> Number:
     """Return `x`, or 0 where ``[start, end)`` is empty."""
+    traced = end if isinstance(start, int) else start
+    if isinstance(traced, int):
+        return x if start < end else 0
     # A sum, so that Triton never chooses between two constants, which it gives the wrong type.
-    return jnp.where(start < end, x + (start - start), 0)
+    return jnp.where(start < end, x + (traced - traced), 0)
 
 
 def _number(x: Number) -> jax.Array | np.int32:
