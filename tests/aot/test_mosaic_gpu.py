@@ -69,7 +69,7 @@ def compile_backward(spec: AttentionSpec) -> Program:
 
 def spilled_bytes(program: Program) -> list[int]:
     """Return what each kernel writes of its registers to memory."""
-    return [int(n) for line in program.resources for n in re.findall(r"(\d+) bytes spill stores", line)]
+    return [int(n) for line in program.resources for n in re.findall(r"stack frame, (\d+) bytes spill stores", line)]
 
 
 def row_bytes(spec: AttentionSpec) -> int:

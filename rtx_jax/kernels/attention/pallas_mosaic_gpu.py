@@ -6,8 +6,6 @@ products instead of five, but no atomic additions, so that two runs give the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,40 +25,23 @@ from .pallas_mosaic_gpu_operands import (
     sinks_in_log2,
 )
 from .pallas_mosaic_gpu_query_gradient import query_gradient
-from .pallas_mosaic_gpu_tiles import LOG2E, ROWS, Shape, broadcast_kind
+from .pallas_mosaic_gpu_sizes import (
+    TILE,
+    Blocks,
+    default_blocks,
+    forward_shape,
+    key_gradient_shape,
+    query_gradient_shape,
+)
+from .pallas_mosaic_gpu_tiles import LOG2E, Shape, broadcast_kind
 from .spec import AttentionSpec, Gradients, Operands, Target
 
-__all__ = ["ENTROPY", "NAME", "Blocks", "backward", "column_scores", "forward", "unsupported"]
+__all__ = ["ENTROPY", "NAME", "Blocks", "backward", "column_scores", "default_blocks", "forward", "unsupported"]
 
 NAME = "pallas_mosaic_gpu"
 ENTROPY = True
 _OLDEST_JAX = (0, 12)
 _LARGEST_SIZE = 256
-# What a block may have of an H100's or H200's shared memory, less what barriers and sums of rows need.
-_SHARED_BYTES = 232448 - 4096
-_TILE = 2 * ROWS
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Sizes of the kernels' steps; None is the default for the size of the heads.
-
-    Attributes
-    ----------
-    key, stages
-        Of the forward pass: keys of a block, blocks in flight.
-    query_gradient_key, query_gradient_stages
-        Of the gradient of the queries: keys of a block, blocks in flight.
-    key_gradient_query, key_gradient_stages
-        Of the gradients of keys and values: queries of a block, blocks in flight.
-    """
-
-    key: int | None = None
-    stages: int | None = None
-    query_gradient_key: int | None = None
-    query_gradient_stages: int | None = None
-    key_gradient_query: int | None = None
-    key_gradient_stages: int | None = None
 
 
 def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
@@ -126,7 +107,7 @@ def forward(
     spec, operands
         The call.
     blocks
-        Sizes of the steps.
+        Sizes of the steps; None for `default_blocks`.
     entropy
         Whether the entropy ``(B, N, T)`` of each row's weights is a third result, in nats; 0 of an empty row.
     interpret
@@ -138,10 +119,10 @@ def forward(
         What `unsupported` says of the shapes and the version of JAX.
     """
     _refuse(spec)
-    shape = _forward_shape(spec, blocks or Blocks(), interpret)
+    shape = forward_shape(spec, blocks or default_blocks(spec), interpret)
     given = kernel_operands(shape, operands)
     if spec.segments:
-        given |= segment_blocks(given["segment_ids"], given["key_segment_ids"], _TILE, shape.block_k)
+        given |= segment_blocks(given["segment_ids"], given["key_segment_ids"], TILE, shape.block_k)
     if operands.sinks is not None:
         given["sinks"] = sinks_in_log2(operands.sinks)
     out, lse, *weighted = forward_kernel(shape, given, entropy=entropy)
@@ -179,7 +160,7 @@ def backward(
     bias, sinks
         Whether their cotangents are wanted.
     blocks
-        Sizes of the steps.
+        Sizes of the steps; None for `default_blocks`.
     interpret
         Whether Pallas interprets the kernels, on any device, slowly.
 
@@ -194,7 +175,7 @@ def backward(
     summed over the axes that the bias does not have.
     """
     _refuse(spec)
-    blocks = blocks or Blocks()
+    blocks = blocks or default_blocks(spec)
     empty = lse == -np.inf
     delta = jnp.sum(d_out.astype(np.float32) * out.astype(np.float32), axis=-1)
     delta = (delta.swapaxes(1, 2) if spec.layout == "BTNH" else delta) - d_lse
@@ -210,15 +191,15 @@ def backward(
         found["delta"] = pad_rows(delta, shape.queries, 0)
         return found
 
-    shape = _query_gradient_shape(spec, blocks, interpret)
+    shape = query_gradient_shape(spec, blocks, interpret)
     wanted = _bias_gradient(shape, bias)
     query_operands = given(shape, transposed=False)
     if spec.segments:
         pair = query_operands["segment_ids"], query_operands["key_segment_ids"]
-        query_operands |= segment_blocks(*pair, _TILE, shape.block_k)
+        query_operands |= segment_blocks(*pair, TILE, shape.block_k)
     d_query, *d_pairs = query_gradient(shape, query_operands, bias=wanted)
 
-    shape = _key_gradient_shape(spec, blocks, interpret)
+    shape = key_gradient_shape(spec, blocks, interpret)
     key_operands = given(shape, transposed=True)
     if spec.segments:
         pair = key_operands["key_segment_ids"], key_operands["segment_ids"]
@@ -266,7 +247,7 @@ def column_scores(
     """
     _refuse(spec)
     spec, operands = last_queries(spec, operands, last)
-    shape = _key_gradient_shape(spec, blocks or Blocks(), interpret)
+    shape = key_gradient_shape(spec, blocks or default_blocks(spec), interpret)
     given = kernel_operands(shape, operands, transposed=True)
     del given["value"]
     lse = lse[..., -last:]
@@ -314,82 +295,3 @@ def _of_sinks(operands: Operands, lse: jax.Array, delta: jax.Array) -> jax.Array
 
 def _unpadded(spec: AttentionSpec, x: jax.Array, positions: int, size: int) -> jax.Array:
     return x[:, :positions, :, :size] if spec.layout == "BTNH" else x[:, :, :positions, :size]
-
-
-def _forward_shape(spec: AttentionSpec, blocks: Blocks, interpret: bool) -> Shape:
-    """Return padded sizes and blocks that the shared memory has room for."""
-    base = _shape(spec, interpret)
-    keys = [blocks.key] if blocks.key else [128, 64, 32] if max(base.size, base.value_size) <= 192 else [64, 32]
-    stages = [blocks.stages] if blocks.stages else [3, 2] if max(base.size, base.value_size) <= 64 else [2]
-    for key in keys:
-        for turns in stages:
-            total = _up(spec.keys, key)
-            shape = replace(base, keys=total, block_k=key, stages=min(turns, total // key))
-            if _forward_bytes(shape) <= _SHARED_BYTES:
-                return shape
-    return replace(base, keys=_up(spec.keys, keys[-1]), block_k=keys[-1], stages=stages[-1])
-
-
-def _query_gradient_shape(spec: AttentionSpec, blocks: Blocks, interpret: bool) -> Shape:
-    base = replace(_shape(spec, interpret), keys=_up(spec.keys, _TILE))
-    wide = max(base.size, base.value_size)
-    # What a warpgroup holds of the gradient leaves little room for scores where heads are wide.
-    keys = [128, 64, 32] if wide <= 64 else [64, 32] if wide <= 128 else [32]
-    keys = [blocks.query_gradient_key] if blocks.query_gradient_key else keys
-    stages = [blocks.query_gradient_stages] if blocks.query_gradient_stages else [3, 2, 1] if wide <= 64 else [2, 1]
-
-    def shared(shape: Shape) -> int:
-        # The gradient of a bias has a place beside the ring.
-        rows = _TILE * (shape.size + shape.value_size) * 2 + _TILE * shape.block_k * (4 if shape.bias == "tile" else 0)
-        turn = shape.block_k * (shape.size + shape.value_size) * 2 + _TILE * shape.block_k * _pair_bytes(shape)
-        return rows + shape.stages * turn
-
-    options = [replace(base, block_k=key, stages=min(turns, base.keys // key)) for key in keys for turns in stages]
-    return next((shape for shape in options if shared(shape) <= _SHARED_BYTES), options[-1])
-
-
-def _key_gradient_shape(spec: AttentionSpec, blocks: Blocks, interpret: bool) -> Shape:
-    base = replace(_shape(spec, interpret), keys=_up(spec.keys, _TILE))
-    wide = max(base.size, base.value_size) > 128
-    queries = [blocks.key_gradient_query] if blocks.key_gradient_query else [32] if wide else [64, 32]
-    stages = [blocks.key_gradient_stages] if blocks.key_gradient_stages else [3, 2, 1]
-    tile = key_tile(base)
-
-    def shared(shape: Shape) -> int:
-        turn = shape.block_q * (shape.size + shape.value_size + 4) * 2 + tile * shape.block_q * _pair_bytes(shape)
-        return tile * (shape.size + shape.value_size) * 2 + shape.stages * turn
-
-    options = [replace(base, block_q=query, stages=turns) for query in queries for turns in stages]
-    return next((shape for shape in options if shared(shape) <= _SHARED_BYTES), options[-1])
-
-
-def _shape(spec: AttentionSpec, interpret: bool) -> Shape:
-    return Shape(
-        spec,
-        queries=_up(spec.queries, _TILE),
-        keys=spec.keys,
-        size=_up(spec.size, 16),
-        value_size=_up(spec.value_size, 16),
-        block_q=ROWS,
-        block_k=ROWS,
-        stages=2,
-        bias=broadcast_kind(spec.bias),
-        mask=broadcast_kind(spec.mask),
-        interpret=interpret,
-    )
-
-
-def _forward_bytes(shape: Shape) -> int:
-    resident = _TILE * (shape.size + (shape.value_size if shape.value_size != shape.size else 0)) * 2
-    pairs = _TILE * shape.block_k * _pair_bytes(shape)
-    return resident + shape.stages * (shape.block_k * (shape.size + shape.value_size) * 2 + pairs)
-
-
-def _pair_bytes(shape: Shape) -> int:
-    """Return the bytes of mask and bias for each pair of a tile."""
-    bias = 0 if shape.bias != "tile" else 2 if np.dtype(shape.spec.bias_dtype).itemsize == 2 else 4
-    return bias + (shape.mask == "tile")
-
-
-def _up(x: int, block: int) -> int:
-    return -(-x // block) * block

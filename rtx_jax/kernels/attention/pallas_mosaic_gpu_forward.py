@@ -92,22 +92,24 @@ def _tile(shape: Shape, given: Mapping[str, Any], outs: tuple[Any, ...], scratch
     at = lax.axis_index("tile")
     at = (shape.queries // (_COMPUTING * ROWS) - 1) - at if spec.causal else at
     row = at * np.int32(_COMPUTING * ROWS)
-    offset, length = shape.diagonal(given, batch)
-    queries = given["query_lengths"][batch] if spec.query_lengths else None
-    bounds = shape.touched_keys(row, _COMPUTING * ROWS, offset, length)
-    if "first_block" in given:
-        bounds = within(bounds, given["first_block"][batch, at], given["last_block"][batch, at])
-    first, steps = bounds[0], bounds[3] - bounds[0]
+
+    # Each role finds the bounds for itself: what lives from before the roles part takes registers of them all.
+    def bounds() -> tuple[Any, ...]:
+        found = shape.touched_keys(row, _COMPUTING * ROWS, *shape.diagonal(given, batch))
+        if "first_block" not in given:
+            return found
+        return within(found, given["first_block"][batch, at], given["last_block"][batch, at])
 
     @pl.when(warpgroup < _COMPUTING)
     def _compute() -> None:
-        plgpu.set_max_registers(240, action="increase")
-        _compute_rows(shape, given, outs, scratch, bounds, batch, head, warpgroup, row, offset, length, queries)
+        plgpu.set_max_registers(232, action="increase")
+        _compute_rows(shape, given, outs, scratch, bounds(), batch, head, warpgroup, row)
 
     @pl.when(warpgroup == _COMPUTING)
     def _copy() -> None:
-        plgpu.set_max_registers(24, action="decrease")
-        _copy_blocks(shape, given, scratch, batch, head, row, first, steps)
+        plgpu.set_max_registers(40, action="decrease")
+        first, _, _, last = bounds()
+        _copy_blocks(shape, given, scratch, batch, head, row, first, last - first)
 
 
 def _copy_blocks(
@@ -156,9 +158,6 @@ def _compute_rows(
     head: Any,
     warpgroup: Any,
     tile_row: Any,
-    offset: Any,
-    length: Any,
-    queries: Any,
 ) -> None:
     """Compute the results of one warpgroup's 64 queries."""
     import jax.experimental.pallas as pl
@@ -166,6 +165,8 @@ def _compute_rows(
     plgpu, spec = mosaic(), shape.spec
     per_row = plgpu.Layout.WGMMA.reduce(1)
     row = tile_row + warpgroup * np.int32(ROWS)
+    offset, length = shape.diagonal(given, batch)
+    queries = given["query_lengths"][batch] if spec.query_lengths else None
     wants_entropy = len(outs) > 2
     query = scratch["query"].at[warpgroup]
     plgpu.copy_gmem_to_smem(
