@@ -11,6 +11,7 @@ from ..checks.choices import flag
 from ..checks.parameters import number, positive
 from ..core.dtypes import int32
 from ..errors import InvalidArgument
+from ..kernels.attention import check_word
 from ..namespace.creation import asarray
 from ..ops.attention import attention as _raw
 from ._call import call, optional
@@ -23,7 +24,7 @@ Segments: TypeAlias = "Array | tuple[Array, Array]"
 _attention = optional(
     "attention",
     _raw,
-    ("causal", "window", "softcap", "scale", "layout", "return_lse", "precision"),
+    ("causal", "window", "softcap", "scale", "layout", "return_lse", "precision", "implementation"),
 )
 
 
@@ -47,6 +48,7 @@ def attention(
     scale: float | None = ...,
     layout: str = ...,
     return_lse: Literal[False] = ...,
+    implementation: str = ...,
 ) -> Array: ...
 
 
@@ -70,6 +72,7 @@ def attention(
     scale: float | None = ...,
     layout: str = ...,
     return_lse: Literal[True],
+    implementation: str = ...,
 ) -> tuple[Array, Array]: ...
 
 
@@ -92,6 +95,7 @@ def attention(
     scale: float | None = None,
     layout: str = "BTNH",
     return_lse: bool = False,
+    implementation: str = "auto",
 ) -> Array | tuple[Array, Array]:
     """Return ``softmax(query @ key.T * scale + bias) @ value`` over the keys that each query sees.
 
@@ -130,6 +134,9 @@ def attention(
         The order of the axes of `query`, `key`, `value` and the result: ``"BTNH"``, or ``"BNTH"`` with heads first.
     return_lse
         Return the logarithms of the sums of exponentials too.
+    implementation
+        ``"auto"``, the fastest that the device has for the call, or one of
+        `rtx_jax.kernels.attention.IMPLEMENTATIONS`.
 
     Returns
     -------
@@ -150,12 +157,21 @@ def attention(
         An operand has a dtype of another kind.
     InvalidArgument
         A parameter is out of range or unknown.
+    BackendLimitation
+        The implementation that is asked for cannot run the call on this device.
+
+    Warns
+    -----
+    FallbackWarning
+        No kernel of this device can run the call, so it runs as plain XLA; once for each reason.
 
     Notes
     -----
-    All scores are held at once: memory grows with T times S. Scores, softmax and sums are formed in float32 (float64
-    of float64). A query is changed by nothing that it does not see: NaN and infinities there reach neither its result
-    nor any gradient through it. What it sees, it shows.
+    Memory grows with T plus S, in each mode of differentiation. Scores, softmax and sums are formed in float32
+    (float64 of float64). A query is changed by nothing that it does not see: NaN and infinities there reach neither
+    its result nor any gradient through it. What it sees, it shows. The kernels of accelerators promise less of
+    values: there NaN may reach the queries of one block, of which one sees it. `rtx_jax.kernels.attention` has more
+    results and choices, on `jax.Array`.
     """
     own, other = _segments(segment_ids)
     operands = {
@@ -180,6 +196,7 @@ def attention(
         layout,
         flag("attention", "return_lse", return_lse),
         matmul_precision(),
+        check_word("attention", implementation),
     )
     return call(_attention, operands, *static)  # type: ignore[return-value]
 

@@ -36,6 +36,7 @@ def attention(
     layout: str = "BTNH",
     return_lse: bool = False,
     precision: str | None = None,
+    implementation: str = "auto",
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Return ``softmax(query @ key.T * scale + bias) @ value`` over the keys that each query sees.
 
@@ -66,7 +67,6 @@ def attention(
         work = float64 if float64 in (query.dtype, key.dtype, value.dtype) else float32
         bias = cast(mask, work) if bias is None else cast(mask, work) + cast(bias, work)
         mask = None
-    both = flag("attention", "return_lse", return_lse)
     try:
         found = flash_attention(
             query,
@@ -84,14 +84,15 @@ def attention(
             sinks=sinks,
             scale=scale,
             layout=layout,
-            return_lse=both,
+            return_lse=flag("attention", "return_lse", return_lse),
             # Where an implementation keeps NaN and infinities of values from the queries that do not see them.
             nan_safe=None,
             precision=precision,
+            implementation=implementation,
         )
     except RtxError as error:
         raise error.renamed("attention") from None
-    if not both:
+    if not isinstance(found, tuple):
         return found
     out, lse = found
     return out, lax.transpose(lse, (0, 2, 1)) if layout == "BTNH" else lse

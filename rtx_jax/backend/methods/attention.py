@@ -110,8 +110,8 @@ class AttentionMethods(IndexMethods[T]):
             Position of the first query among the keys, for `causal` and `window`; ``(B,)`` or one for all. None is
             ``S - T``, by row where lengths are given, so that the last query sees the last key.
         window
-            Keys to the left and to the right of the diagonal that a query sees, None for all: ``(left, right)``; an
-            integer is that many to the left, itself included.
+            Keys to the left and to the right of the diagonal that a query sees, None for all: ``(left, right)``; one
+            number is both sides.
         softcap
             Scores become ``softcap * tanh(scores / softcap)``, before bias and mask.
         segment_ids, key_segment_ids
@@ -141,7 +141,9 @@ class AttentionMethods(IndexMethods[T]):
 
         Notes
         -----
-        What a query does not see never reaches it, NaN and infinities included.
+        What a query does not see never reaches it, NaN and infinities included; but on the kernels of accelerators
+        those of a value may reach the queries of one block, of which one sees it. Memory grows with T plus S, in each
+        mode of differentiation (with T times S on the reference).
         """
         offset: T | np.ndarray | None
         if q_offset is None or hasattr(q_offset, "dtype"):

@@ -1,7 +1,16 @@
 """Attention: one face, and implementations for any device, CUDA, ROCm and TPU."""
 
 from .face import flash_attention
-from .select import IMPLEMENTATIONS, explain
+from .select import IMPLEMENTATIONS, check_word, explain
 from .spec import AttentionSpec, Gradients, Operands, Target
 
-__all__ = ["IMPLEMENTATIONS", "AttentionSpec", "Gradients", "Operands", "Target", "explain", "flash_attention"]
+__all__ = [
+    "IMPLEMENTATIONS",
+    "AttentionSpec",
+    "Gradients",
+    "Operands",
+    "Target",
+    "check_word",
+    "explain",
+    "flash_attention",
+]

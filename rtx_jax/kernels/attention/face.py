@@ -216,7 +216,7 @@ def _planned(
         softcap=softcap,
         scale=scale,
         layout=str(layout),
-        implementation=select.check_word(implementation),
+        implementation=select.check_word(_NAME, implementation),
         nan_safe=None if nan_safe is None else flag(_NAME, "nan_safe", nan_safe),
         fast=flag(_NAME, "fast", fast),
         precision=_linear.precision(_NAME, precision),

@@ -63,7 +63,7 @@ class Implementation(Protocol):
         ...
 
 
-def check_word(word: object) -> str:
+def check_word(operation: str, word: object) -> str:
     """Return the word of an implementation.
 
     Raises
@@ -74,7 +74,7 @@ def check_word(word: object) -> str:
     if isinstance(word, str) and (word == "auto" or word in IMPLEMENTATIONS):
         return word
     raise InvalidArgument(
-        "flash_attention",
+        operation,
         "implementation",
         got=repr(word),
         wanted=", ".join(map(repr, ("auto", *IMPLEMENTATIONS))),
