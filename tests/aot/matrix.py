@@ -28,7 +28,8 @@ their plugins compile on the machine itself.
 
 Figures are MiB of temporary memory, from the compiler's own analysis: what a program takes beside its arguments and
 results. `lowered` means that no memory is known, `-` that the implementation is not for that device. Shapes are in
-`tests/aot/programs.py`. All kernels compiled for the H200 use registers alone: none spills.
+`tests/aot/programs.py`. Where ptxas had to put registers of a kernel into memory, the cell says how many bytes of each
+thread; anywhere else there is none.
 
 """
 FOOT = """
@@ -59,6 +60,8 @@ class Row:
         Which.
     temp_bytes
         None where it was lowered alone.
+    spilled_bytes
+        Of each thread, where it may.
     fault
         What is wrong; empty where nothing is.
     """
@@ -68,6 +71,7 @@ class Row:
     direction: str
     device: str
     temp_bytes: int | None
+    spilled_bytes: int
     fault: str
 
 
@@ -84,8 +88,8 @@ def here(only: str) -> list[Row]:
             if device.missing or only not in case.name:
                 continue
             program, fault = fault_of(case, device)
-            temp = None if program is None else program.temp_bytes
-            rows.append(Row(case.operation, case.implementation, case.direction, device.name, temp, fault))
+            found = (None, 0) if program is None else (program.temp_bytes, program.spilled_bytes)
+            rows.append(Row(case.operation, case.implementation, case.direction, device.name, *found, fault))
             print(f"{case.name} on {device.name}: {fault or 'compiled'}", file=sys.stderr)
     return rows
 
@@ -107,7 +111,8 @@ def table(rows: list[Row], devices: list[str]) -> str:
         elif row.temp_bytes is None:
             line[row.device] = "lowered"
         else:
-            line[row.device] = f"{row.temp_bytes / 2**20:.2f}"
+            spills = f" (spills {row.spilled_bytes} bytes)" if row.spilled_bytes else ""
+            line[row.device] = f"{row.temp_bytes / 2**20:.2f}{spills}"
     lines = [
         f"| operation | implementation | direction | {' | '.join(devices)} |",
         f"| --- | --- | --- |{' ---: |' * len(devices)}",

@@ -69,6 +69,11 @@ class Program:
     spills: bool | None = None
     resources: tuple[str, ...] = ()
 
+    @property
+    def spilled_bytes(self) -> int:
+        """What each thread of the Mosaic kernels writes of its registers to memory, all kernels together."""
+        return sum(int(n) for line in self.resources for n in re.findall(r"frame, (\d+) bytes spill stores", line))
+
 
 @dataclass(frozen=True)
 class AbsentDevice:

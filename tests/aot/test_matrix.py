@@ -22,13 +22,15 @@ def test_compiles(case: Case, device: AbsentDevice) -> None:
 
 def test_the_table() -> None:
     rows = [
-        Row("attention", "xla", "forward", "H200", 3 << 19, ""),
-        Row("attention", "xla", "forward", "Metal", None, ""),
-        Row("attention", "cudnn", "forward", "H200", 0, "spills registers"),
+        Row("attention", "xla", "forward", "H200", 3 << 19, 0, ""),
+        Row("attention", "xla", "forward", "Metal", None, 0, ""),
+        Row("attention", "cudnn", "forward", "H200", 0, 0, "spills registers"),
+        Row("attention", "pallas_mosaic_gpu", "backward", "H200", 0, 36, ""),
     ]
     assert table(rows, ["H200", "Metal"]).splitlines() == [
         "| operation | implementation | direction | H200 | Metal |",
         "| --- | --- | --- | ---: | ---: |",
         "| attention | `xla` | forward | 1.50 | lowered |",
         "| attention | `cudnn` | forward | **spills registers** | - |",
+        "| attention | `pallas_mosaic_gpu` | backward | 0.00 (spills 36 bytes) | - |",
     ]
