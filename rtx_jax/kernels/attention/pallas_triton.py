@@ -53,7 +53,7 @@ class Blocks:
 _DEFAULTS = {
     ("half", "forward"): (Blocks(128, 64, 4, 2), Blocks(128, 64, 8, 2), Blocks(64, 32, 8, 2)),
     ("half", "backward"): (Blocks(64, 64, 8, 2), Blocks(64, 64, 8, 2), Blocks(32, 32, 8, 2)),
-    ("half, looks", "forward"): (Blocks(128, 64, 8, 2), Blocks(128, 64, 8, 2), Blocks(64, 32, 8, 2)),
+    ("half, looks", "forward"): (Blocks(128, 64, 8, 2), Blocks(64, 64, 8, 2), Blocks(64, 32, 8, 2)),
     ("half, looks", "backward"): (Blocks(64, 64, 8, 2), Blocks(32, 64, 8, 2), Blocks(32, 32, 8, 2)),
     ("tensorfloat", "forward"): (Blocks(64, 32, 8, 2), Blocks(64, 32, 8, 2), Blocks(32, 16, 8, 1)),
     ("tensorfloat", "backward"): (Blocks(32, 32, 8, 2), Blocks(32, 32, 8, 1), Blocks(16, 16, 8, 1)),
