@@ -130,7 +130,7 @@ def _trials(request: Request, device: jax.Device, progress: Callable[[str], None
 
 
 def _module(word: str, spec: AttentionSpec, target: Target) -> select.Implementation:
-    chosen, _ = select.choose(spec, target, select.check_word(word))
+    chosen, _ = select.choose(spec, target, select.check_word("rtx-jax tune", word))
     return chosen
 
 
