@@ -129,7 +129,8 @@ def check_backward(spec: AttentionSpec) -> None:
     assert "attention_query_gradient" in program.text and "attention_key_gradient" in program.text
     spilled = spilled_bytes(program)
     assert len(spilled) == 2
-    assert max(spilled) < ONE_TILE_BYTES if spec.size > 64 else spilled == [0, 0]
+    plain = spec.size <= 64 and spec.bias is None
+    assert spilled == [0, 0] if plain else max(spilled) < ONE_TILE_BYTES
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -155,12 +156,11 @@ def test_backward_of_each_kind(name: str) -> None:
 
 
 def test_memory_grows_with_the_length_alone() -> None:
-    for keys in (1024, 8192):
-        spec = spec_of(queries=keys, keys=keys, window=(None, 0), size=128)
-        assert compile_forward(spec).temp_bytes == 0
-        # The log-sum-exp in units of log2, and the sums of the cotangents, each a number a row, with their layouts.
-        backward = compile_backward(spec).temp_bytes
-        assert backward is not None and backward <= 4 * row_bytes(spec)
+    spec = spec_of(queries=32768, keys=32768, window=(None, 0))
+    assert compile_forward(spec).temp_bytes == 0
+    # The log-sum-exp in units of log2, and the sums of the cotangents, each a number a row, with their layouts.
+    backward = compile_backward(spec).temp_bytes
+    assert backward is not None and backward <= 4 * row_bytes(spec)
 
 
 def test_entropy_and_column_scores() -> None:

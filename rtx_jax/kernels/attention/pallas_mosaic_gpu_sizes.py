@@ -76,9 +76,11 @@ def default_blocks(spec: AttentionSpec) -> Blocks:
 
     # What a warpgroup holds of a gradient leaves little room for scores where heads are wide.
     narrow = (3, 2, 1) if wide <= 64 else (2, 1)
+    pairs = "tile" in (base.bias, base.mask)
+    queries = (128, 64, 32) if wide <= 64 and not pairs else (64, 32) if wide <= 128 else (32,)
     return Blocks(
         *_first(forward, (128, 64, 32) if wide <= 192 else (64, 32), narrow),
-        *_first(query_gradient, (128, 64, 32) if wide <= 64 else (64, 32) if wide <= 128 else (32,), narrow),
+        *_first(query_gradient, queries, narrow),
         *_first(key_gradient, (64, 32) if wide <= 128 else (32,), (3, 2, 1)),
     )
 
