@@ -10,7 +10,7 @@ import numpy as np
 from .._compat import JAX_VERSION
 from .attention.spec import Target
 
-__all__ = ["PROCESSORS", "SHARED_BYTES", "THREADS", "largest_divisor", "mosaic", "rows_layout", "unsupported_target"]
+__all__ = ["PROCESSORS", "SHARED_BYTES", "THREADS", "mosaic", "rows_layout", "unsupported_target"]
 
 PROCESSORS = 132
 """Multiprocessors of an H100 or H200; another number costs balance alone."""
@@ -39,11 +39,6 @@ def unsupported_target(target: Target, dtype: np.dtype) -> list[str]:
     if dtype.name not in ("float32", "bfloat16", "float16"):
         reasons.append(f"it takes float32, bfloat16 and float16, not {dtype.name}")
     return reasons
-
-
-def largest_divisor(size: int, most: int, multiple: int = 1) -> int | None:
-    """Return the largest divisor of `size` up to `most` that is a multiple of `multiple`; None where there is none."""
-    return next((d for d in range(min(most, size), 0, -1) if size % d == 0 and d % multiple == 0), None)
 
 
 def rows_layout(shape: tuple[int, int]) -> Any:

@@ -214,6 +214,10 @@ def _jvp(primals: Sequence[jax.Array], tangents: Sequence[object], *, formula: F
     active = tuple(g and d for g, d in zip(_given(tangents), formula.differentiable, strict=True))
     if not any(active):
         return out, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in out]
+    if sum(active) == 1 and active.index(True) in formula.linear:
+        # The function of the tangent: the operand itself need not be kept.
+        moving = _filled(primals, active, _only(tangents, active))  # type: ignore[type-var]
+        return out, _forward_p.bind(*vary_alike(*moving), formula=formula)  # type: ignore[arg-type]
     arrays = vary_alike(*primals, *out[: formula.kept], *_only(tangents, active))  # type: ignore[arg-type]
     return out, _tangent_p.bind(*arrays, formula=formula, active=active)
 

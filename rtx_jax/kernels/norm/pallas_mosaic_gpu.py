@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._hopper import PROCESSORS, SHARED_BYTES, THREADS, largest_divisor, mosaic, rows_layout, unsupported_target
+from .._hopper import PROCESSORS, SHARED_BYTES, THREADS, mosaic, rows_layout, unsupported_target
 from ..attention.spec import Target
+from ..rope.shape import largest_divisor
 from .spec import NormSpec
 
 __all__ = ["NAME", "backward", "unsupported"]

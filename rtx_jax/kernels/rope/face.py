@@ -57,8 +57,8 @@ def rope(
     rotary_dim
         How many of the leading channels turn; all, or as many as the frequencies have, when left out.
     in_place
-        Lets a Pallas kernel write into the memory of `x`. It saves that memory where `x` is not needed afterwards
-        (donated to `jax.jit`, or an intermediate value), and costs a copy where it is. XLA decides by itself elsewhere.
+        Turn `x` in its own memory, which takes none beside it where `x` is not needed afterwards (donated to `jax.jit`,
+        or an intermediate value), and costs a copy where it is. The Hopper kernel does not do it.
     implementation
         ``"auto"``, ``"xla"``, ``"pallas_tpu"`` or ``"pallas_mosaic_gpu"``.
 

@@ -40,7 +40,7 @@ def choose(request: Request, *, layout: str, words: str, aliased: bool) -> Imple
             return functools.partial(_back, turn=turn, wanted=request.wanted, layout=layout)
         return functools.partial(_forth, turn=turn)
 
-    return pick(
+    kernel = pick(
         "rope",
         words,
         request,
@@ -61,6 +61,9 @@ def choose(request: Request, *, layout: str, words: str, aliased: bool) -> Imple
             ),
         ),
     )
+    if kernel is None and aliased and not request.backward and shape is not None and not request.partitioned:
+        return functools.partial(_forth, turn=functools.partial(xla.turn_by_blocks, layout=layout, shape=shape))
+    return kernel
 
 
 def _forth(x: jax.Array, cos: jax.Array, sin: jax.Array, *, turn: Callable[..., jax.Array]) -> Arrays:

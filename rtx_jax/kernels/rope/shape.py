@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["TurnShape"]
+__all__ = ["TurnShape", "largest_divisor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +63,8 @@ class TurnShape:
     def size(self) -> int:
         """How many elements `x` has."""
         return math.prod(self.full)
+
+
+def largest_divisor(size: int, most: int, multiple: int = 1) -> int | None:
+    """Return the largest divisor of `size` up to `most` that is a multiple of `multiple`; None where there is none."""
+    return next((d for d in range(min(most, size), 0, -1) if size % d == 0 and d % multiple == 0), None)

@@ -8,8 +8,12 @@ import numpy as np
 from jax import lax
 
 from ...raw._kinds import accumulator, cast
+from .shape import TurnShape, largest_divisor
 
-__all__ = ["backward", "turn"]
+__all__ = ["backward", "turn", "turn_by_blocks"]
+
+# Of one block of `turn_by_blocks`: much less than an array that would be turned in place, much more than a step costs.
+_BLOCK_ELEMENTS = 2**18
 
 
 def turn(x: jax.Array, cos: jax.Array, sin: jax.Array, *, layout: str) -> jax.Array:
@@ -68,6 +72,30 @@ def _by_stacking(x: jax.Array, cos: jax.Array, sin: jax.Array, layout: str) -> j
     a, b = first * cos - second * sin, second * cos + first * sin
     out = jnp.stack([cast(a, x.dtype), cast(b, x.dtype)], axis).reshape(*x.shape[:-1], width)
     return out if width == x.shape[-1] else lax.concatenate([out, x[..., width:]], x.ndim - 1)
+
+
+def turn_by_blocks(x: jax.Array, cos: jax.Array, sin: jax.Array, *, layout: str, shape: TurnShape) -> jax.Array:
+    """Return what `turn` does, one block of rows after the other, each written over the rows it came from.
+
+    One pass over the whole cannot run in the memory of `x`, of which each channel is read for two.
+    """
+    rows = largest_divisor(shape.rows, max(_BLOCK_ELEMENTS // (shape.heads * shape.channels), 1))
+    assert rows is not None
+    blocks = shape.rows // rows
+    tables = [t.reshape(shape.outer, shape.rows, 1, shape.pairs) for t in (cos, sin)]
+
+    def step(number: jax.Array, held: jax.Array) -> jax.Array:
+        block, group = number % blocks, number // blocks
+        outer, repeat = group // shape.repeats, group % shape.repeats
+        zero = jnp.zeros_like(number)
+        place = (outer, repeat, block * rows, zero, zero)
+        part = lax.dynamic_slice(held, place, (1, 1, rows, shape.heads, shape.channels))[0, 0]
+        own = [lax.dynamic_slice(t, (outer, block * rows, zero, zero), (1, rows, 1, shape.pairs))[0] for t in tables]
+        turned = turn(part, *own, layout=layout)
+        return lax.dynamic_update_slice(held, turned[None, None], place)
+
+    count = np.int32(shape.outer * shape.repeats * blocks)
+    return lax.fori_loop(np.int32(0), count, step, x.reshape(shape.full)).reshape(x.shape)
 
 
 def backward(
