@@ -28,7 +28,7 @@ from .products import finite, product
 from .spec import AttentionSpec, Operands
 from .walk import Bounds, Piece
 
-__all__ = ["column_scores", "entropy", "sink_weights", "tangents"]
+__all__ = ["column_scores", "row_entropy", "sink_weights", "tangents"]
 
 # b: batch, k: key heads, g: query heads of one key head, t: queries, s: keys, h: head size.
 _SCORES = "bkgth,bksh->bkgts"
@@ -124,17 +124,14 @@ def sink_weights(spec: AttentionSpec, sinks: jax.Array, lse: jax.Array) -> jax.A
     return jnp.exp(power - lax.stop_gradient(jnp.maximum(power, 0)))
 
 
-def entropy(spec: AttentionSpec, operands: Operands, lse: jax.Array) -> jax.Array:
-    """Return the entropy of each query's weights in nats, ``(B, N, T)``; 0 for a query that sees no key.
+def row_entropy(spec: AttentionSpec, operands: Operands, lse: jax.Array) -> jax.Array:
+    """Return the log-sum-exp less the mean score of each query, ``(B, N, T)``; 0 for a query that sees no key.
 
-    A sink's weight is one of them.
+    That is the entropy of its weights in nats, but for the term of a sink.
     """
     what, arrays, _ = _sum("entropy", spec, operands, lse)
     (weighted,) = pairwise(what, vary_alike(*arrays))
     found = lse - weighted.reshape(lse.shape)
-    if operands.sinks is not None:
-        sinks = lax.convert_element_type(operands.sinks, spec.accumulator)[:, None]
-        found = found - sink_weights(spec, operands.sinks, lse) * jnp.where(sinks == -jnp.inf, 0, sinks)
     return jnp.where(lse == -jnp.inf, lax.full_like(found, 0), found)
 
 

@@ -15,7 +15,7 @@ from jax import lax
 from ...checks import attention as _check
 from ...checks.elementwise import common_dtype
 from ...errors import RtxError, UnsupportedDType
-from . import batching, formulas
+from . import batching, extras
 from .primitives import attention
 from .spec import AttentionSpec, Operands
 
@@ -190,12 +190,16 @@ def _run(
         ]
     else:
         operands = _operands(spec, given, size, value_size)
-        out, lse = attention(spec, operands, parameters.implementation, parameters.nan_safe is None)
+        chosen = parameters.implementation, parameters.nan_safe is None
+        if parameters.return_entropy:
+            out, lse, entropy = extras.attention_with_entropy(spec, operands, *chosen)
+        else:
+            out, lse = attention(spec, operands, *chosen)
+            entropy = lse
         out = out if value_size else lax.slice_in_dim(out, 0, 0, axis=3)
-        found = [lax.convert_element_type(out, dtype), lse]
-        found.append(formulas.entropy(spec, operands, lse) if parameters.return_entropy else lse)
+        found = [lax.convert_element_type(out, dtype), lse, entropy]
         if parameters.column_scores is not None:
-            found.append(formulas.column_scores(spec, operands, lse, parameters.column_scores))
+            found.append(extras.column_scores(spec, operands, lse, parameters.column_scores, *chosen))
     results = tuple(x for x, wanted in zip(found, [True, *more], strict=False) if wanted)
     return results if any(more) else results[0]
 

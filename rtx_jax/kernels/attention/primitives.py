@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,16 @@ from . import formulas, select
 from .spec import AttentionSpec, Operands
 from .tuned import tuned_blocks
 
-__all__ = ["Call", "attention", "attention_jvp_p", "attention_p", "attention_vjp_p"]
+__all__ = [
+    "Call",
+    "Facts",
+    "attention",
+    "attention_jvp_p",
+    "attention_p",
+    "attention_vjp_p",
+    "choose",
+    "evaluate",
+]
 
 DIFFERENTIABLE = ("query", "key", "value", "bias")
 
@@ -105,7 +114,8 @@ def _compiled(primitive: object, wide: bool, params: tuple[tuple[str, object], .
     return jax.jit(lambda *arrays: primitive.bind(*arrays, **dict(params)))  # type: ignore[attr-defined]
 
 
-def _evaluate(primitive: object, *arrays: jax.Array, **params: object) -> list[jax.Array]:
+def evaluate(primitive: object, *arrays: jax.Array, **params: object) -> list[jax.Array]:
+    """Return what a primitive gives for arrays, by a compiled program."""
     wide = any(x.dtype.itemsize == 8 for x in arrays)
     run = _compiled(primitive, wide, tuple(params.items()))
     if not wide:
@@ -115,7 +125,7 @@ def _evaluate(primitive: object, *arrays: jax.Array, **params: object) -> list[j
 
 
 for _primitive in (attention_p, attention_jvp_p, attention_vjp_p):
-    _primitive.def_impl(functools.partial(_evaluate, _primitive))
+    _primitive.def_impl(functools.partial(evaluate, _primitive))
 
 
 def _avals(*avals: jax.core.ShapedArray, call: Call) -> list[jax.core.ShapedArray]:
@@ -135,15 +145,17 @@ def _vjp_avals(*avals: jax.core.ShapedArray, call: Call, linear: tuple[str, ...]
     return [result_aval(aval.shape, aval.dtype, avals, explicit_axes(aval)) for aval in given]
 
 
-Facts = tuple[str, str, tuple[int, int] | None]
+Facts: TypeAlias = "tuple[str, str, tuple[int, int] | None]"
+"""What `select.target_of` takes."""
 
 
-def _choose(call: Call, target: Facts, partitioned: bool) -> tuple[select.Implementation, AttentionSpec]:
+def choose(call: Call, target: Facts, partitioned: bool) -> tuple[select.Implementation, AttentionSpec]:
+    """Return the implementation of a call, and the call as it is to have it."""
     return select.choose(call.spec, select.target_of(*target), call.implementation, partitioned, call.relaxed)
 
 
 def _lower(*arrays: jax.Array, call: Call, target: Facts, partitioned: bool) -> tuple[jax.Array, jax.Array]:
-    chosen, spec = _choose(call, target, partitioned)
+    chosen, spec = choose(call, target, partitioned)
     blocks = tuned_blocks(chosen, spec, select.target_of(*target), "forward")
     return chosen.forward(spec, call.operands(arrays), blocks=blocks)
 
@@ -165,7 +177,7 @@ def _lower_vjp(
     count = len(call.names)
     operands = call.operands(arrays[:count])
     out, lse, d_out, d_lse = arrays[count:]
-    chosen, spec = _choose(call, target, partitioned)
+    chosen, spec = choose(call, target, partitioned)
     blocks = tuned_blocks(chosen, spec, select.target_of(*target), "backward")
     found = chosen.backward(spec, operands, out, lse, d_out, d_lse, bias="bias" in linear, blocks=blocks)
     return [getattr(found, name) for name in linear]

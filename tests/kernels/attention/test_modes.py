@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rtx_jax._compat import x64
-from rtx_jax.kernels.attention import formulas, reference, walk
+from rtx_jax.kernels.attention import extras, reference, walk
 from rtx_jax.kernels.attention.primitives import attention
 from rtx_jax.kernels.attention.spec import AttentionSpec, Operands
 from tests.kernels.attention.dense import random_operands
@@ -276,10 +276,10 @@ def test_entropy_and_column_scores_have_derivatives(kind: str) -> None:
         return -jnp.sum(terms, -1).reshape(spec.batch, spec.heads, -1)
 
     def ours(operands: Operands) -> jax.Array:
-        _, lse = attention(spec, operands)
         if kind == "columns":
-            return formulas.column_scores(spec, operands, lse, 5)
-        return formulas.entropy(spec, operands, lse)
+            _, lse = attention(spec, operands)
+            return extras.column_scores(spec, operands, lse, 5, "auto", False)
+        return extras.attention_with_entropy(spec, operands, "auto", False)[2]
 
     def both(fn: Callable[[Operands], jax.Array]) -> tuple[object, object]:
         def loss(moving: Moving) -> tuple[jax.Array, jax.Array]:
