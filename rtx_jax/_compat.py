@@ -22,6 +22,7 @@ from jax._src.lib import xla_client as _xla_client  # type: ignore[attr-defined]
 
 __all__ = [
     "JAX_VERSION",
+    "SLICES_BFLOAT16",
     "X64_UNSET",
     "ArrayImpl",
     "ClosedJaxpr",
@@ -60,6 +61,9 @@ else:
     # Newer releases have one class for both.
     ClosedJaxpr = getattr(_jax_core, "ClosedJaxpr", _jax_core.Jaxpr)
 JAX_VERSION: tuple[int, ...] = tuple(int(part) for part in jax.__version__.split(".")[:3] if part.isdigit())
+
+SLICES_BFLOAT16 = JAX_VERSION >= (0, 11)
+"""Whether XLA on CPU slices bfloat16 as it is; earlier ones widen the whole array first, before a loop if it is in one."""
 
 # `jax.enable_x64(True)` costs 0.4 to 0.65 us a call, a swap of its thread-local value 0.07 us. The hot path uses
 # `previous = X64_UNSET; try: previous = swap_x64(True); ... finally: restore_x64(previous)`. The swap is inside of
@@ -426,7 +430,9 @@ def register_lowering(primitive: Any, fn: Callable[..., Sequence[jax.Array]]) ->
         # Inside of a `shard_map` an operand is one device's, and what `fn` makes of it is nobody else's business.
         avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
         facts = functools.partial(fn, target=lowering_target(ctx), partitioned=is_partitioned(ctx))
-        with x64() if any(aval.dtype.itemsize == 8 for aval in avals) else contextlib.nullcontext():
+        wide = x64() if any(aval.dtype.itemsize == 8 for aval in avals) else contextlib.nullcontext()
+        # A call of Pallas would be asked over which mesh axes its results vary.
+        with wide, _jax_config._check_vma(False):
             found = mlir.lower_fun(facts, multiple_results=True)(ctx.replace(avals_in=avals), *operands, **params)
         return [
             lower_with_sharding_in_types(ctx, x, aval)  # where a mesh has explicit axes
