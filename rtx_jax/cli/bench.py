@@ -77,12 +77,11 @@ def _show(console: Console, report: Report) -> None:
 
 
 def _table(report: Report) -> Table:
-    rate = "TFLOP/s" if report.bound == "arithmetic" else "GB/s"
     yardstick = "of product" if report.bound == "arithmetic" else "of copy"
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("Problem", "Length", "Who"):
         table.add_column(heading, no_wrap=True, justify="right" if heading == "Length" else "left")
-    for heading in ("ms", "ours is", rate, yardstick, "temp MiB", "error"):
+    for heading in ("ms", "ours is", "TFLOP/s", "GB/s", yardstick, "temp MiB", "error"):
         table.add_column(heading, no_wrap=True, justify="right")
     last: tuple[str, int] | None = None
     for item in report.measurements:
@@ -93,18 +92,20 @@ def _table(report: Report) -> Table:
         if last is not None and problem != last:
             table.add_section()
         style = "bold" if item.contender.startswith("rtx_jax") else "dim" if item.note else ""
-        table.add_row(*head, *_cells(item, report.bound), style=style)
+        table.add_row(*head, *_cells(item), style=style)
         last = problem
     return table
 
 
-def _cells(item: Measurement, bound: str) -> Sequence[str]:
-    reached = item.tflops if bound == "arithmetic" else item.gbytes
+def _cells(item: Measurement) -> Sequence[str]:
     return (
         item.contender,
         f"{item.best_ms:,.3f}",
         "" if item.slower is None or item.contender == "rtx_jax" else f"{item.slower:.2f} x",
-        "" if reached is None else f"{reached:,.3f}" if reached < 10 else f"{reached:,.1f}",
+        *(
+            "" if rate is None else f"{rate:,.3f}" if rate < 10 else f"{rate:,.1f}"
+            for rate in (item.tflops, item.gbytes)
+        ),
         "" if item.share is None or item.note else f"{item.share:.0%}",
         "" if item.temp_bytes is None else f"{item.temp_bytes / 2**20:,.1f}",
         "" if item.error is None else f"{item.error:.1e}",
