@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rtx_jax.kernels.attention import pallas_triton
+from rtx_jax.kernels.attention import flash_attention, pallas_triton
 from rtx_jax.kernels.attention.spec import AttentionSpec, Operands, Target
 from tests.aot.targets import AbsentDevice, Program, aval, gfx942, h200
 
@@ -124,6 +124,30 @@ def test_forward_of_the_h200() -> None:
 def test_backward_of_the_h200() -> None:
     spec = dataclasses.replace(BASE, **FEATURES["bias of keys"])
     assert_compiles(h200(), spec, ("backward",))
+
+
+def squares(implementation: str) -> Callable[..., jax.Array]:
+    def loss(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+        out = flash_attention(query, key, value, causal=True, implementation=implementation)
+        return jnp.sum(out.astype(np.float32) ** 2)
+
+    return loss
+
+
+def test_the_face_differentiates_the_kernel() -> None:
+    row = aval(1, LENGTH, 4, 64, dtype=BASE.dtype)
+    program = gfx942().lower(jax.grad(squares("auto"), (0, 1, 2)), row, row, row)
+    assert program.kernels == (TRITON,)
+    assert kernels_of(program) == sorted([*FORWARD, *BACKWARD])
+
+
+@pytest.mark.slow
+def test_the_face_maps_and_differentiates_the_kernel_for_the_h200() -> None:
+    row, rows = aval(1, LENGTH, 4, 64, dtype=BASE.dtype), aval(3, 1, LENGTH, 4, 64, dtype=BASE.dtype)
+    gradients = jax.vmap(jax.grad(squares("pallas_triton"), (0, 1)), in_axes=(0, None, 0))
+    program = h200().compile(gradients, rows, row, rows)
+    assert kernels_of(program) == sorted([*FORWARD, *BACKWARD])
+    assert program.spills is False
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ may reach queries of the same tile, unless nobody sees it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import jax
@@ -83,6 +84,9 @@ def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
         reasons.append(f"head size above 128 with float32 products of {spec.precision} precision: too many registers")
     if 0 in (spec.batch, spec.queries, spec.keys, spec.heads, spec.key_heads, spec.size, spec.value_size):
         reasons.append("an axis has no elements")
+    if spec.mask is not None and 2**31 < math.prod(spec.mask) <= 2**32:
+        # Pallas counts bytes to choose the width of an index, and then counts elements with it.
+        reasons.append("a mask of more than 2**31 elements, which Pallas would index with 32 bits")
     if spec.nan_safe:
         reasons.append("nan_safe: NaN in a value may reach other queries of its tile")
     if not reasons:

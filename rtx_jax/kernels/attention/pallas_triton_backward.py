@@ -60,7 +60,7 @@ def run(
         _of_queries(spec, operands, by_row, *shape),
         d_key,
         d_value,
-        _of_bias(spec, operands, given, *shape) if bias else None,
+        _of_bias(spec, operands, by_row, *shape) if bias else None,
         _of_sinks(spec, operands, lse, delta) if sinks else None,
     )
 
@@ -275,7 +275,7 @@ def _of_bias(
 
         def over(axis: int, at: tuple[jax.Array, ...], acc: jax.Array) -> jax.Array:
             if axis == 4:
-                return _add_tile(view, view.head(at[0], at[1]), at[2] * rows, at[3] * columns, acc)
+                return _add_if_touched(view, view.head(at[0], at[1]), at[2], at[3], acc)
             if walks[axis] == 1:
                 return over(axis + 1, (*at, start[axis]), acc)
 
@@ -320,6 +320,20 @@ def _of_bias(
         interpret=interpret,
     )
     return d_bias
+
+
+def _add_if_touched(view: View, head: Head, row: jax.Array, column: jax.Array, acc: jax.Array) -> jax.Array:
+    """Add what `_add_tile` does, unless no query of the tile sees a key of it."""
+
+    def add(acc: jax.Array) -> jax.Array:
+        return _add_tile(view, head, row * view.rows, column * view.columns, acc)
+
+    spec = view.spec
+    if spec.window == (None, None) and not (spec.segments or spec.query_lengths or spec.key_lengths):
+        return add(acc)
+    spans = view.spans_of_row(head, row)
+    touched: jax.Array = lax.cond((column >= spans.first) & (column < spans.last), add, lambda acc: acc, acc)
+    return touched
 
 
 def _add_tile(view: View, head: Head, t: jax.Array, s: jax.Array, acc: jax.Array) -> jax.Array:
