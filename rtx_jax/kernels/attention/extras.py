@@ -74,7 +74,7 @@ def _columns(*arrays: jax.Array, call: Call, last: int) -> list[jax.Array]:
 
 
 def _lower_with_entropy(*arrays: jax.Array, call: Call, target: Facts, partitioned: bool) -> Sequence[jax.Array]:
-    chosen, spec = choose(call, target, partitioned)
+    chosen, spec = choose(call, target, partitioned, "ENTROPY")
     operands = call.operands(arrays)
     if getattr(chosen, "ENTROPY", False):
         fused: Any = chosen.forward
@@ -85,7 +85,7 @@ def _lower_with_entropy(*arrays: jax.Array, call: Call, target: Facts, partition
 
 
 def _lower_columns(*arrays: jax.Array, call: Call, last: int, target: Facts, partitioned: bool) -> Sequence[jax.Array]:
-    chosen, spec = choose(call, target, partitioned)
+    chosen, spec = choose(call, target, partitioned, "column_scores")
     offer = getattr(chosen, "column_scores", None)
     if offer is None or spec.query_lengths:
         return _columns(*arrays, call=call, last=last)

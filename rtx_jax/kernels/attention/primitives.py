@@ -149,9 +149,12 @@ Facts: TypeAlias = "tuple[str, str, tuple[int, int] | None]"
 """What `select.target_of` takes."""
 
 
-def choose(call: Call, target: Facts, partitioned: bool) -> tuple[select.Implementation, AttentionSpec]:
+def choose(
+    call: Call, target: Facts, partitioned: bool, offering: str | None = None
+) -> tuple[select.Implementation, AttentionSpec]:
     """Return the implementation of a call, and the call as it is to have it."""
-    return select.choose(call.spec, select.target_of(*target), call.implementation, partitioned, call.relaxed)
+    device = select.target_of(*target)
+    return select.choose(call.spec, device, call.implementation, partitioned, call.relaxed, offering)
 
 
 def _lower(*arrays: jax.Array, call: Call, target: Facts, partitioned: bool) -> tuple[jax.Array, jax.Array]:

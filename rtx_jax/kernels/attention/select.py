@@ -128,7 +128,12 @@ def explain(spec: AttentionSpec, target: Target) -> dict[str, list[str]]:
 
 
 def choose(
-    spec: AttentionSpec, target: Target, word: str = "auto", partitioned: bool = False, relaxed: bool = False
+    spec: AttentionSpec,
+    target: Target,
+    word: str = "auto",
+    partitioned: bool = False,
+    relaxed: bool = False,
+    offering: str | None = None,
 ) -> tuple[Implementation, AttentionSpec]:
     """Return the implementation of a call, and the call as it is to have it.
 
@@ -144,6 +149,8 @@ def choose(
         Whether XLA will divide the arrays among devices by itself.
     relaxed
         Whether ``nan_safe`` is given up where an implementation does not offer it.
+    offering
+        What an implementation that has it is taken first for, ``"ENTROPY"`` or ``"column_scores"``.
 
     Raises
     ------
@@ -157,14 +164,21 @@ def choose(
     """
     names = order(spec, target) if word == "auto" else (word,)
     refused: dict[str, list[str]] = {}
+    able: list[tuple[Implementation, AttentionSpec]] = []
     for name in names:
         reasons, taken = _reasons(name, spec, target, partitioned, relaxed)
-        if not reasons:
-            if name == "xla" and refused:
-                _notice(target.platform, tuple((n, tuple(r)) for n, r in refused.items()))
-            return module(name), taken
-        refused[name] = reasons
-    raise _refusal(word, target, refused)
+        if reasons:
+            refused[name] = reasons
+            continue
+        if offering is None or hasattr(module(name), offering):
+            able = [(module(name), taken)]
+            break
+        able.append((module(name), taken))
+    if not able:
+        raise _refusal(word, target, refused)
+    if able[0][0].NAME == "xla" and refused:
+        _notice(target.platform, tuple((n, tuple(r)) for n, r in refused.items()))
+    return able[0]
 
 
 def _reasons(

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from rtx_jax._compat import JAX_VERSION
 from rtx_jax.errors import BackendLimitation, FallbackWarning, InvalidArgument
 from rtx_jax.kernels.attention import IMPLEMENTATIONS, AttentionSpec, Target, explain, flash_attention, select
 
@@ -77,6 +78,14 @@ def test_auto_takes_the_first_that_can() -> None:
         warnings.simplefilter("error")
         assert select.choose(BIASED, AMPERE)[0].NAME == "pallas_triton"
         assert select.choose(SPEC, Target("cpu"))[0].NAME == "xla"
+
+
+@pytest.mark.skipif(JAX_VERSION < (0, 12), reason="Pallas on Mosaic GPU has another form before JAX 0.12")
+def test_what_a_kernel_has_beside_the_result_decides() -> None:
+    assert select.choose(SPEC, HOPPER)[0].NAME == "cudnn"
+    assert select.choose(SPEC, HOPPER, offering="ENTROPY")[0].NAME == "pallas_mosaic_gpu"
+    assert select.choose(SPEC, HOPPER, offering="column_scores")[0].NAME == "pallas_mosaic_gpu"
+    assert select.choose(SPEC, AMPERE, offering="ENTROPY")[0].NAME == "cudnn"
 
 
 def test_one_notice_where_no_kernel_can() -> None:
