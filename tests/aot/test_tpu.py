@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from rtx_jax.kernels.attention import pallas_tpu
+from rtx_jax.kernels.attention import flash_attention, pallas_tpu
 from rtx_jax.kernels.attention.spec import AttentionSpec, Operands, Target
 from tests.aot.targets import TPU, Program, aval, tpu
 
@@ -161,7 +163,7 @@ def test_memory_grows_with_the_length(length: int) -> None:
     row = 2 * 128 * 2  # Bytes of one position of all query heads.
     assert temp_bytes(forward("v5p", spec, operands)) < length * 16 + MIB
     # In chunks, operands are cut up, and gradients of keys and values are added up in float32.
-    chunked = length > pallas_tpu._chunk_rows(spec, pallas_tpu.default_blocks(spec), backward=True)
+    chunked = length > pallas_tpu._chunk_rows(spec, pallas_tpu.default_blocks(spec, "backward"), backward=True)
     assert temp_bytes(backward("v5p", spec, operands)) < length * (6 * row if chunked else 64) + 8 * MIB
 
 
@@ -173,3 +175,27 @@ def test_wide_types_stay_out(length: int) -> None:
     with jax.enable_x64(True):
         assert forward("v5e", spec, operands).kernels == ("tpu_custom_call",)
         assert backward("v5e", spec, operands).kernels == ("tpu_custom_call",)
+
+
+@pytest.mark.parametrize("generation", ["v5e"])
+def test_face(generation: str) -> None:
+    """The face takes these kernels on TPU by itself, each device its own part inside of shard_map."""
+    device = tpu(generation)
+    assert device.device is not None and device.topology is not None
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=device.topology).devices
+    mesh = Mesh(np.array(devices).reshape(2, 2), ("rows", "heads"))
+    parts = PartitionSpec("rows", None, "heads")
+    x = jax.ShapeDtypeStruct((2, 512, 4, 128), jnp.bfloat16, sharding=NamedSharding(mesh, parts))
+
+    @functools.partial(jax.shard_map, mesh=mesh, in_specs=(parts,) * 3, out_specs=parts)
+    def attention(query: jax.Array, key: jax.Array, value: jax.Array) -> Any:
+        return flash_attention(query, key, value, causal=True)
+
+    def both(query: jax.Array, key: jax.Array, value: jax.Array, d_out: jax.Array) -> tuple[jax.Array, ...]:
+        out, pullback = jax.vjp(attention, query, key, value)
+        return out, *pullback(d_out)
+
+    program = device.compile(both, x, x, x, x)
+    assert program.kernels == ("tpu_custom_call",)
+    assert "rtx_jax_attention_forward" in program.text and "rtx_jax_attention_backward" in program.text
+    assert "all-gather" not in program.text and "all-reduce" not in program.text

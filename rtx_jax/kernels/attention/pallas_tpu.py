@@ -1,5 +1,12 @@
 """Attention on TPU by Pallas kernels: forward, fused backward, gradient of the bias.
 
+They take bfloat16, float16 (in float32 products) and float32, any lengths and head sizes that fit on the chip, grouped
+heads, both layouts, window, causal, static and traced offsets, lengths, segments, masks and biases however they
+repeat, softcap, sinks and ``nan_safe``; TPU v5 and newer. Products of float32 are full float32 unless ``precision`` is
+``"default"``. Layout ``"BNTH"`` takes no memory beside operands and results. Layout ``"BTNH"`` is taken as
+``(B, T, N * H)`` where head sizes are multiples of 128, which costs nothing where the projections made it so, and is
+transposed otherwise.
+
 The kernels lie in `pallas_tpu_forward` and `pallas_tpu_backward`; this module says what they support, brings operands
 into their layout, chooses blocks, and cuts long sequences so that lists of tiles and gradients of queries fit on the
 chip.
@@ -33,8 +40,8 @@ _BFLOAT16, _FLOAT16, _FLOAT32 = (np.dtype(dtype) for dtype in (jnp.bfloat16, np.
 _OLD = ("TPU v2", "TPU v3", "TPU v4")
 _VMEM_BYTES = 48 << 20
 """What a kernel may take of the memory of a core, which has 64 MiB (v5p) or 128 MiB (v5e, v6e)."""
-_TILE_BYTES = 20 << 20
-"""What the blocks of one step may take of that."""
+_TILE_BYTES = {"forward": 32 << 20, "backward": 24 << 20}
+"""What the blocks of one step may take of that, by direction."""
 _QUERY_SUM_BYTES = 16 << 20
 """What the gradients of queries may take of that in the backward pass."""
 _LIST = 1 << 16
@@ -82,8 +89,8 @@ def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
         return reasons
     if 0 in (spec.size, spec.value_size):
         reasons.append("it takes no head of size 0")
-    blocks = default_blocks(spec)
-    if _tile_bytes(spec, blocks) > _TILE_BYTES:
+    blocks = default_blocks(spec, "backward")
+    if _tile_bytes(spec, blocks, "backward") > _TILE_BYTES["backward"]:
         reasons.append(f"the smallest tile of head sizes {spec.size} and {spec.value_size} does not fit on the chip")
     elif blocks.query > _chunk_rows(spec, blocks, backward=True):
         lists = _groups(spec) * -(-spec.keys // blocks.key)
@@ -94,21 +101,28 @@ def unsupported(spec: AttentionSpec, target: Target) -> list[str]:
     return reasons
 
 
-def default_blocks(spec: AttentionSpec) -> Blocks:
+def default_blocks(spec: AttentionSpec, direction: str) -> Blocks:
     """Return sizes for the call: tiles of 1024 by 1024, smaller where operands, the window or the chip are.
 
-    Full float32 takes six products for one, and so much code that its tiles are of 512 by 512.
+    Notes
+    -----
+    By the bundles that the compiler schedules for a whole tile of 1024 by 1024 at H = 128 in bfloat16: v5e forward
+    5,349 (4,096 would keep its matrix units busy), backward 9,002; v6e forward 3,219 with all keys at once, 3,467 with
+    512 and 3,848 with 256. In the backward pass all keys at once would be too much code. Full float32 takes six
+    products for one, so that its tiles are 512 by 512.
     """
     exact = spec.dtype != _BFLOAT16 and spec.precision != "default"
-    limit, most = (512, 256) if exact else (1024, 512)
+    limit, most = (512, 256) if exact else (1024, 1024 if direction == "forward" else 512)
     left, right = spec.window
     if left is not None and right is not None:
         limit = min(limit, max(256, 1 << max((left + right).bit_length() - 1, 0)))
     query, key = (_even(length, limit) for length in (spec.queries, spec.keys))
+    if key > most:
+        key = -(-key // (most // 2)) * (most // 2)
     while True:
         compute = max(size for size in range(_LANES, min(key, most) + 1, _LANES) if key % size == 0)
         blocks = Blocks(query, key, compute)
-        if max(query, key) == _LANES or _tile_bytes(spec, blocks) <= _TILE_BYTES:
+        if max(query, key) == _LANES or _tile_bytes(spec, blocks, direction) <= _TILE_BYTES[direction]:
             return blocks
         if query >= key:
             query = _whole(query // 2)
@@ -138,7 +152,7 @@ def forward(
         return jnp.zeros(shape, spec.dtype), empty
     from .pallas_tpu_forward import attend
 
-    blocks = default_blocks(spec) if blocks is None else blocks
+    blocks = default_blocks(spec, "forward") if blocks is None else blocks
     with x64(False):
         plan, operands = _prepare(spec, operands, blocks, interpret)
         rows = max(_chunk_rows(plan.spec, blocks, backward=False), blocks.query)
@@ -193,7 +207,7 @@ def backward(
         )
     from .pallas_tpu_backward import pull, pull_bias
 
-    blocks = default_blocks(spec) if blocks is None else blocks
+    blocks = default_blocks(spec, "backward") if blocks is None else blocks
     with x64(False):
         heads_last = spec.layout == "BTNH"
         product = jnp.sum(out.astype(jnp.float32) * d_out.astype(jnp.float32), -1)
@@ -310,8 +324,8 @@ def _itemsize(spec: AttentionSpec) -> int:
     return 2 if spec.dtype == _BFLOAT16 else 4
 
 
-def _tile_bytes(spec: AttentionSpec, blocks: Blocks) -> int:
-    """Return about what blocks, sums and one part of the scores take in the backward pass, which takes more."""
+def _tile_bytes(spec: AttentionSpec, blocks: Blocks, direction: str) -> int:
+    """Return about what blocks, sums and one part of the scores take."""
     size, value_size = _whole(spec.size), _whole(spec.value_size)
     fetched = (blocks.query + 2 * blocks.key) * (size + value_size) * _itemsize(spec)
     if spec.mask is not None:
@@ -319,7 +333,8 @@ def _tile_bytes(spec: AttentionSpec, blocks: Blocks) -> int:
     if spec.bias is not None:
         fetched += blocks.query * blocks.key * 4
     sums = blocks.key * (size + value_size) * 4
-    return 2 * fetched + sums + 6 * blocks.compute * blocks.query * 4
+    scores = 3 if direction == "forward" else 6
+    return 2 * fetched + sums + scores * blocks.compute * blocks.query * 4
 
 
 def _groups(spec: AttentionSpec) -> int:

@@ -455,7 +455,8 @@ def test_blocks_are_whole(sizes: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("size,dtype", [(64, jnp.bfloat16), (128, np.float32), (512, np.float32)])
 def test_default_blocks(queries: int, keys: int, size: int, dtype: Any) -> None:
     spec = Case(queries, keys, size=size, value_size=size, dtype=dtype).build_spec()
-    blocks = pallas_tpu.default_blocks(spec)
-    assert blocks.query % 128 == blocks.key % 128 == blocks.compute % 128 == blocks.key % blocks.compute == 0
-    assert blocks.query <= max(128, -(-queries // 128) * 128) and blocks.key <= max(128, -(-keys // 128) * 128)
-    assert pallas_tpu._tile_bytes(spec, blocks) <= pallas_tpu._TILE_BYTES
+    for direction in ("forward", "backward"):
+        blocks = pallas_tpu.default_blocks(spec, direction)
+        assert blocks.query % 128 == blocks.key % 128 == blocks.compute % 128 == blocks.key % blocks.compute == 0
+        assert blocks.query <= -(-queries // 128) * 128 and blocks.key <= -(-keys // 128) * 128
+        assert pallas_tpu._tile_bytes(spec, blocks, direction) <= pallas_tpu._TILE_BYTES[direction]
