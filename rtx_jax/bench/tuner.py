@@ -53,21 +53,26 @@ class Trial:
     times_ms: dict[str, float]
 
 
-def candidates(blocks: tuning.Blocks, /) -> list[tuning.Blocks]:
-    """Return the given blocks and their neighbours.
+def candidates(blocks: tuning.Blocks, direction: str, /) -> list[tuning.Blocks]:
+    """Return the given blocks and their neighbours, in what the direction depends on.
 
     Query and key sizes are halved, kept and doubled, in all combinations; every other size is halved and doubled by
-    itself. What the dataclass refuses is left out.
+    itself. What the dataclass refuses is left out. Names with ``gradient`` in them are sizes of the backward pass, and
+    where there are any, the others are those of the forward pass.
     """
     sizes = tuning.block_sizes(blocks)
+    gradient = [name for name in sizes if "gradient" in name]
+    if gradient:
+        sizes = {name: size for name, size in sizes.items() if (name in gradient) == (direction == "backward")}
     main = [name for name in ("query", "key") if name in sizes]
     changes: list[dict[str, int]] = [
         dict(zip(main, values, strict=True))
         for values in itertools.product(*([sizes[name], sizes[name] // 2, sizes[name] * 2] for name in main))
     ]
     # Rows of a batch and heads of a chunk have to divide those of the call.
-    for name in sizes.keys() - {*main, "batch", "heads"}:
-        changes += [{name: sizes[name] // 2}, {name: sizes[name] * 2}]
+    for name in sizes:
+        if name not in (*main, "batch", "heads"):
+            changes += [{name: sizes[name] // 2}, {name: sizes[name] * 2}]
     found: list[tuning.Blocks] = []
     for change in changes:
         if all(size > 0 for size in change.values()):
@@ -152,7 +157,7 @@ def _trial(
         )  # fmt: skip
     ready: dict[str, Ready] = {}
     blocks: dict[str, dict[str, int]] = {}
-    for number, candidate in enumerate(candidates(default)):
+    for number, candidate in enumerate(candidates(default, problem.direction)):
         sizes = tuning.block_sizes(candidate)
         name = ", ".join(f"{key} {value}" for key, value in sizes.items())
         # Too much shared memory, or a shape that the compiler refuses: no candidate then. The default must run.

@@ -53,7 +53,7 @@ def small(**change: object) -> list[Trial]:
 
 
 def test_candidates_are_neighbours_in_every_direction() -> None:
-    found = candidates(Blocks())
+    found = candidates(Blocks(), "forward")
     assert found[0] == Blocks()
     pairs = {(each.query, each.key) for each in found if each.depth == 2}  # type: ignore[attr-defined]
     assert pairs == {(q, k) for q in (4, 8, 16) for k in (2, 4, 8)}
@@ -63,8 +63,19 @@ def test_candidates_are_neighbours_in_every_direction() -> None:
 
 
 def test_candidates_that_the_kernel_refuses_are_left_out() -> None:
-    found = candidates(TritonBlocks(16, 16, 1, 1))
+    found = candidates(TritonBlocks(16, 16, 1, 1), "backward")
     assert all(each.query >= 16 and each.warps >= 1 for each in found)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class BothWays:
+    key: int = 8
+    gradient_key: int = 16
+
+
+def test_candidates_of_one_direction_keep_the_other() -> None:
+    assert candidates(BothWays(), "forward") == [BothWays(), BothWays(4), BothWays(16)]
+    assert candidates(BothWays(), "backward") == [BothWays(), BothWays(8, 8), BothWays(8, 32)]
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
