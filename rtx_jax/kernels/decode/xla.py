@@ -17,6 +17,7 @@ from jax import lax
 
 from ..attention.spec import Target
 from . import plain
+from .narrow import sliceable, widen
 from .ranges import row_ranges, union_range
 from .spec import DecodeOperands, DecodeSpec, Partial
 from .splits import safe_top
@@ -65,6 +66,7 @@ def partial(
         block = 0 if everything <= _SMALL_BYTES else block_of(spec)
     if not block or block >= spec.keys:
         return plain.partial(spec, operands)
+    operands = operands._replace(key=sliceable(operands.key), value=sliceable(operands.value))
     rows = [_row(spec, operands, 0, block)] if spec.batch == 1 else None
     if rows is not None:
         return Partial(*(x[None, None] for x in rows[0]))
@@ -99,6 +101,7 @@ def _row(spec: DecodeSpec, operands: DecodeOperands, b: jax.Array | int, block: 
             for x in (operands.key, operands.value, operands.key_scale, operands.value_scale)
         )
         assert key is not None and value is not None
+        key, value = (widen(x, dtype).astype(work) for x, dtype in ((key, spec.key_dtype), (value, spec.value_dtype)))
         products = _by_head(spec, query, key, across=True)
         scores = plain.scores_of(spec, products, factor, None if key_scale is None else key_scale[:, None])
         sees = new & (at >= first[..., None]) & (at < stop[..., None])
@@ -142,17 +145,17 @@ def _block(
 
 def _hide(spec: DecodeSpec, value: jax.Array, used: jax.Array) -> jax.Array:
     """Return a block of values, 0 where no query sees them: NaN there counts nothing."""
-    return jnp.where((used.T if spec.layout == "BTNH" else used)[..., None], value, jnp.zeros_like(value))
+    return jnp.where((used.T if spec.layout == "BTNH" else used)[..., None], value, 0)
 
 
 def _by_head(spec: DecodeSpec, rows: jax.Array, block: jax.Array, *, across: bool) -> jax.Array:
     """Return the product of rows (K, R, x) with each head of a block; `across` contracts the block's last axis."""
-    work, precision = spec.accumulator, spec.precision
+    precision = spec.precision
     if spec.layout == "BNTH":
-        return jnp.einsum("krh,ksh->krs" if across else "krs,ksh->krh", rows, block.astype(work), precision=precision)
-    if spec.key_heads > _UNROLLED_HEADS:
-        block = lax.optimization_barrier(jnp.moveaxis(block.astype(work), 1, 0))
         return jnp.einsum("krh,ksh->krs" if across else "krs,ksh->krh", rows, block, precision=precision)
-    heads = [block[:, k].astype(work) for k in range(spec.key_heads)]
+    if spec.key_heads > _UNROLLED_HEADS:
+        block = lax.optimization_barrier(jnp.moveaxis(block, 1, 0))
+        return jnp.einsum("krh,ksh->krs" if across else "krs,ksh->krh", rows, block, precision=precision)
+    heads = [block[:, k] for k in range(spec.key_heads)]
     form = "rh,sh->rs" if across else "rs,sh->rh"
     return jnp.stack([jnp.einsum(form, rows[k], head, precision=precision) for k, head in enumerate(heads)])
