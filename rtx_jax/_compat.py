@@ -63,7 +63,7 @@ else:
 JAX_VERSION: tuple[int, ...] = tuple(int(part) for part in jax.__version__.split(".")[:3] if part.isdigit())
 
 SLICES_BFLOAT16 = JAX_VERSION >= (0, 11)
-"""Whether XLA on CPU slices bfloat16 as it is; earlier ones widen the whole array first, before a loop if it is in one."""
+"""Whether XLA on CPU slices bfloat16 as it is; before, it widened the whole array first, in front of a loop."""
 
 # `jax.enable_x64(True)` costs 0.4 to 0.65 us a call, a swap of its thread-local value 0.07 us. The hot path uses
 # `previous = X64_UNSET; try: previous = swap_x64(True); ... finally: restore_x64(previous)`. The swap is inside of
