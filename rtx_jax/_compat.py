@@ -486,7 +486,7 @@ def cudnn_attention(
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
     params = _cudnn_params(bias is not None, False, lengths is not None, call)
-    out, lse = cudnn._dot_product_attention_fwd_impl(
+    out, lse = cast(Any, cudnn._dot_product_attention_fwd_impl)(
         query, key, value, *_cudnn_rest(query, bias, lengths), is_training=True, **params
     )
     return out, lse
@@ -509,7 +509,7 @@ def cudnn_attention_gradients(
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
     params = _cudnn_params(bias is not None, bias_gradient, lengths is not None, call)
-    found: list[jax.Array] = cudnn._dot_product_attention_bwd_impl(
+    found: list[jax.Array] = cast(Any, cudnn._dot_product_attention_bwd_impl)(
         query, key, value, *_cudnn_rest(query, bias, lengths), lse, out, d_out, **params
     )
     return found

@@ -14,7 +14,9 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from .. import _triton as triton
-from .pallas_triton_tiles import LOG2_E, Head, View, least, named_operands, run_spans, seen_whole, tile_bounds
+from .pallas_triton_operands import Operand, named_operands, seen_whole, tile_bounds
+from .pallas_triton_spans import Head, least, run_spans
+from .pallas_triton_tiles import LOG2_E, View
 from .spec import AttentionSpec, Gradients, Operands
 
 __all__ = ["run"]
@@ -65,7 +67,7 @@ def run(
     )
 
 
-Given = dict[str, tuple[jax.Array, pl.BlockSpec]]
+Given = dict[str, Operand]
 
 
 def _may_be_empty(spec: AttentionSpec) -> bool:
@@ -126,7 +128,7 @@ def _of_queries(
     tiles = triton.blocks_of(spec.queries, rows)
 
     def kernel(*refs: jax.Array) -> None:
-        view = View(spec, dict(zip(names, refs, strict=True)), rows, columns)
+        view = View(spec, rows, columns, dict(zip(names, refs, strict=True)))
         index = pl.program_id(0)
         if spec.window[1] is not None:
             index = tiles - 1 - index
@@ -183,7 +185,7 @@ def _of_keys(
     parts = spec.group // together
 
     def kernel(*refs: jax.Array) -> None:
-        view = View(spec, dict(zip(names, refs, strict=True)), rows, columns)
+        view = View(spec, rows, columns, dict(zip(names, refs, strict=True)))
         index, part, batch = pl.program_id(0), pl.program_id(1), pl.program_id(2)
         first = part * together
         head = view.head(batch, first)
@@ -264,7 +266,7 @@ def _of_bias(
     walks = [count if size == 1 else 1 for size, count in zip(shape, (spec.batch, spec.heads, *tiles), strict=True)]
 
     def kernel(*refs: jax.Array) -> None:
-        view = View(spec, dict(zip(names, refs, strict=True)), rows, columns)
+        view = View(spec, rows, columns, dict(zip(names, refs, strict=True)))
         entry = pl.program_id(2)
         start = (
             lax.div(entry, np.int32(shape[1])),

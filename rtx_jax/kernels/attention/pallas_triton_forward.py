@@ -15,7 +15,9 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from .. import _triton as triton
-from .pallas_triton_tiles import LOG2_E, Head, View, least, named_operands, run_spans, seen_any, seen_whole, tile_bounds
+from .pallas_triton_operands import named_operands, seen_whole, tile_bounds
+from .pallas_triton_spans import Head, least, run_spans
+from .pallas_triton_tiles import LOG2_E, View, seen_any
 from .spec import AttentionSpec, Operands
 
 __all__ = ["run"]
@@ -30,7 +32,7 @@ def run(
     tiles = triton.blocks_of(spec.queries, rows)
 
     def kernel(*refs: jax.Array) -> None:
-        view = View(spec, dict(zip(names, refs, strict=True)), rows, columns)
+        view = View(spec, rows, columns, dict(zip(names, refs, strict=True)))
         index = pl.program_id(0)
         if spec.window[1] is not None:
             # The longest rows first: a program that starts last should end early.

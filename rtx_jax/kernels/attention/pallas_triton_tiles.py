@@ -1,15 +1,13 @@
-"""How the Triton kernels of attention see their operands: one tile of queries against one tile of keys.
+"""What the Triton kernels of attention read and write: tiles of queries, of keys, and of what lies between them.
 
-A program gets each operand whole and reads tiles of it. Axes of sequences and head sizes are seen padded to what a
-tile needs; what lies past the end of an array reads as 0.
+What lies past the end of an array reads as 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,81 +16,30 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from .. import _triton as triton
-from .spec import AttentionSpec, Operands
+from .pallas_triton_spans import Grid, Head, Number
 
-__all__ = [
-    "LOG2_E",
-    "Head",
-    "Spans",
-    "View",
-    "least",
-    "named_operands",
-    "run_spans",
-    "seen_any",
-    "seen_whole",
-    "tile_bounds",
-]
+__all__ = ["LOG2_E", "View", "seen_any"]
 
 LOG2_E = math.log2(math.e)
 
-Carry = TypeVar("Carry")
-Number = jax.Array | int
-Operand = tuple[jax.Array, pl.BlockSpec]
-
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """One query head of one batch entry, as a program sees it.
-
-    Attributes
-    ----------
-    batch, query, key
-        Indices on the axes of the batch, of the query heads and of the key heads.
-    offset
-        Query t has its diagonal at key ``t + offset``.
-    queries, keys
-        Ends of the queries and of the keys that there are.
-    """
-
-    batch: jax.Array
-    query: jax.Array
-    key: jax.Array
-    offset: Number
-    queries: Number
-    keys: Number
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """Which tiles of a row (or column) of tiles are touched, and which of them lie wholly inside the window.
-
-    Tiles ``[first, last)`` are touched; those of ``[plain_first, plain_last)`` need no look at positions.
-    """
-
-    first: Number
-    plain_first: Number
-    plain_last: Number
-    last: Number
-
-
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Grid):
     """The operands of a kernel, tile by tile.
 
     Attributes
     ----------
-    spec
-        The call.
     refs
         References to the operands by the names of `Operands`, and to what a kernel adds.
-    rows, columns
-        Queries and keys of a tile.
     """
 
-    spec: AttentionSpec
     refs: Mapping[str, jax.Array]
-    rows: int
-    columns: int
+
+    def bounds(self, side: str, batch: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array] | None:
+        """Return the first and the last tile that shares a segment with a tile, where there are segments."""
+        if f"{side}_first" not in self.refs:
+            return None
+        return self.number(f"{side}_first", batch, index), self.number(f"{side}_last", batch, index)
 
     @property
     def looks(self) -> bool:
@@ -280,131 +227,6 @@ class View:
         assert self.spec.bias is not None
         return self.pair("bias", self.spec.bias, head, t, s, across).astype(np.float32)
 
-    def spans_of_row(self, head: Head, index: jax.Array) -> Spans:
-        """Return which tiles of keys the tile `index` of queries touches."""
-        left, right = self.spec.window
-        start = index * self.rows
-        end = least(start + self.rows, head.queries)
-        low, high = self.keys_seen(head, start, end)
-        plain_low: Number = 0 if left is None else end - 1 + head.offset - left
-        plain_high = head.keys
-        if right is not None:
-            plain_high = least(start + head.offset + right + 1, plain_high)
-        high = _if_any(start, end, high) if self.spec.query_lengths else high
-        return self._spans(low, high, plain_low, plain_high, self.columns, ("row", head.batch, index))
-
-    def keys_seen(self, head: Head, start: jax.Array, end: Number) -> tuple[Number, Number]:
-        """Return the range of keys outside of which queries of ``[start, end)`` see nothing, by position."""
-        left, right = self.spec.window
-        low: Number = 0
-        high = head.keys
-        if left is not None:
-            low = _most(start + head.offset - left, 0)
-        if right is not None:
-            high = least(end + head.offset + right, high)
-        return low, high
-
-    def spans_of_column(self, head: Head, index: jax.Array) -> Spans:
-        """Return which tiles of queries the tile `index` of keys is touched by."""
-        left, right = self.spec.window
-        start = index * self.columns
-        end = least(start + self.columns, head.keys)
-        low: Number = 0
-        plain_low: Number = 0
-        high = head.queries
-        # Queries past the end read as 0 and weigh nothing, so that their tile needs no look at positions.
-        plain_high: Number = triton.blocks_of(self.spec.queries, self.rows) * self.rows
-        if right is not None:
-            low = _most(start - head.offset - right, 0)
-            plain_low = end - 1 - head.offset - right
-        if left is not None:
-            high = least(end - head.offset + left, high)
-            plain_high = least(start - head.offset + left + 1, plain_high)
-        high = _if_any(start, end, high) if self.spec.key_lengths else high
-        return self._spans(low, high, plain_low, plain_high, self.rows, ("column", head.batch, index))
-
-    def _spans(
-        self,
-        low: Number,
-        high: Number,
-        plain_low: Number,
-        plain_high: Number,
-        count: int,
-        tile: tuple[str, jax.Array, jax.Array],
-    ) -> Spans:
-        first = _below(low, count)
-        last = _if_any(low, high, _below(_most(high, 0) + (count - 1), count))
-        side, batch, index = tile
-        if f"{side}_first" in self.refs:
-            first = _most(self.number(f"{side}_first", batch, index), first)
-            last = least(self.number(f"{side}_last", batch, index), last)
-        last = _most(last, first)
-        plain_first = least(_most(_below(_most(plain_low, 0) + (count - 1), count), first), last)
-        plain_last = least(_most(_below(_most(plain_high, 0), count), plain_first), last)
-        return Spans(first, plain_first, plain_last, last)
-
-    def rows_that_see(self, head: Head, start: jax.Array) -> jax.Array:
-        """Return which queries from `start` on see a key, by position."""
-        left, right = self.spec.window
-        t = start + lax.iota(np.int32, self.rows)
-        low = _most(t + (head.offset - left), 0) if left is not None else 0
-        high = least(t + (head.offset + right + 1), head.keys) if right is not None else head.keys
-        return (t < head.queries) & (low < high)
-
-
-def run_spans(view: View, spans: Spans, body: Callable[[jax.Array, Carry, bool], Carry], carry: Carry) -> Carry:
-    """Run `body` over the tiles of `spans`, in order; its last argument says whether to look at positions."""
-    left, right = view.spec.window
-    # A loop that has nothing to do is not compiled: each holds the whole body.
-    head = left is not None or right is not None
-    if not head and not view.spec.key_lengths and view.spec.keys % view.columns == 0:
-        bounds: list[tuple[Number, Number, bool]] = [(spans.first, spans.last, False)]
-    else:
-        bounds = [
-            *([(spans.first, spans.plain_first, True)] if head else []),
-            (spans.plain_first, spans.plain_last, False),
-            (spans.plain_last, spans.last, True),
-        ]
-    for low, high, positions in bounds:
-
-        def step(index: jax.Array, carry: Carry, positions: bool = positions) -> Carry:
-            return body(index, carry, positions)
-
-        carry = lax.fori_loop(_number(low), _number(high), step, carry)
-    return carry
-
-
-def _most(x: Number, y: Number) -> Number:
-    """Return the larger, of int32; a number of the program stays one."""
-    if isinstance(x, int):
-        return max(x, y) if isinstance(y, int) else _most(y, x)
-    return lax.max(x, jnp.broadcast_to(np.int32(y) if isinstance(y, int) else y, x.shape))
-
-
-def least(x: Number, y: Number) -> Number:
-    """Return the smaller, as `_most` the larger."""
-    if isinstance(x, int):
-        return min(x, y) if isinstance(y, int) else least(y, x)
-    return lax.min(x, jnp.broadcast_to(np.int32(y) if isinstance(y, int) else y, x.shape))
-
-
-def _if_any(start: Number, end: Number, x: Number) -> Number:
-    """Return `x`, or 0 where ``[start, end)`` is empty."""
-    traced = end if isinstance(start, int) else start
-    if isinstance(traced, int):
-        return x if start < end else 0
-    # A sum, so that Triton never chooses between two constants, which it gives the wrong type.
-    return jnp.where(start < end, x + (traced - traced), 0)
-
-
-def _number(x: Number) -> jax.Array | np.int32:
-    return np.int32(x) if isinstance(x, int) else x
-
-
-def _below(x: Number, count: int) -> Number:
-    """Return the quotient of what is not negative, rounded down."""
-    return x // count if isinstance(x, int) else lax.div(x, np.int32(count))
-
 
 def _all(seen: Sequence[jax.Array], shape: tuple[int, ...]) -> jax.Array | None:
     """Return where all are True, of this shape; None for everywhere."""
@@ -417,77 +239,3 @@ def _all(seen: Sequence[jax.Array], shape: tuple[int, ...]) -> jax.Array | None:
 def seen_any(keep: jax.Array, axis: int) -> jax.Array:
     """Return where a tile of booleans has a True along `axis`."""
     return jnp.max(keep.astype(np.int32), axis=axis) > 0
-
-
-def named_operands(spec: AttentionSpec, operands: Operands, rows: int, columns: int) -> dict[str, Operand]:
-    """Return the operands that there are, by name, each with how a kernel sees it."""
-    return {
-        name: (x, seen_whole(spec, name, x.shape, rows, columns))
-        for name, x in zip(Operands._fields, operands, strict=True)
-        if x is not None
-    }
-
-
-def seen_whole(spec: AttentionSpec, name: str, shape: tuple[int, ...], rows: int, columns: int) -> pl.BlockSpec:
-    """Return an array as each program sees it: whole, and padded to tiles.
-
-    Parameters
-    ----------
-    name
-        That of the operand whose axes it has: ``"query"``, ``"key"``, ``"value"``, ``"out"``, ``"mask"``, ``"lse"``
-        and so on.
-    shape
-        Of the array.
-    rows, columns
-        Queries and keys of a tile.
-    """
-    t = 1 if spec.layout == "BTNH" else 2
-    tiles: dict[str, dict[int, int]] = {
-        "query": {t: rows},
-        "out": {t: rows},
-        "key": {t: columns},
-        "value": {t: columns},
-        "mask": {2: rows, 3: columns},
-        "bias": {2: rows, 3: columns},
-        "segment_ids": {1: rows},
-        "key_segment_ids": {1: columns},
-        "lse": {2: rows},
-    }
-    sizes = list(shape)
-    for axis, count in tiles.get(name, {}).items():
-        # A mask's axis of 1 is read as one number, not as a tile.
-        if len(shape) == 4 and name in ("mask", "bias") and sizes[axis] == 1:
-            continue
-        sizes[axis] = triton.blocks_of(sizes[axis], count) * count
-    if name in ("query", "out", "key", "value"):
-        sizes[3] = triton.padded(sizes[3])
-    return pl.BlockSpec(tuple(sizes), lambda *_: (0,) * len(sizes))
-
-
-def tile_bounds(spec: AttentionSpec, operands: Operands, rows: int, columns: int, side: str) -> dict[str, Operand]:
-    """Return the first and the last tile that share a segment with each tile of queries (`side` ``"row"``) or keys.
-
-    The rule compares ranges of numbers, so it is exact for packed sequences, and never wrong.
-    """
-    if operands.segment_ids is None or operands.key_segment_ids is None:
-        return {}
-    (low, high), (other_low, other_high) = (
-        _ranges(x, count) for x, count in ((operands.segment_ids, rows), (operands.key_segment_ids, columns))
-    )
-    if side == "column":
-        low, high, other_low, other_high = other_low, other_high, low, high
-    meets = (low[:, :, None] <= other_high[:, None, :]) & (other_low[:, None, :] <= high[:, :, None])
-    tiles = lax.broadcasted_iota(np.int32, meets.shape, 2)
-    first = jnp.min(jnp.where(meets, tiles, meets.shape[2]), 2)
-    last = jnp.max(jnp.where(meets, tiles + 1, 0), 2)
-    return {
-        name: (x, seen_whole(spec, name, x.shape, rows, columns))
-        for name, x in ((f"{side}_first", first), (f"{side}_last", last))
-    }
-
-
-def _ranges(ids: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
-    """Return the least and the greatest number of each tile."""
-    short = -ids.shape[1] % count
-    tiles = jnp.pad(ids, ((0, 0), (0, short)), mode="edge").reshape(ids.shape[0], -1, count)
-    return jnp.min(tiles, 2), jnp.max(tiles, 2)

@@ -14,7 +14,8 @@ import pytest
 from rtx_jax.errors import InvalidArgument
 from rtx_jax.kernels.attention import pallas_triton, pallas_triton_backward
 from rtx_jax.kernels.attention.pallas_triton import Blocks
-from rtx_jax.kernels.attention.pallas_triton_tiles import Head, View, tile_bounds
+from rtx_jax.kernels.attention.pallas_triton_operands import tile_bounds
+from rtx_jax.kernels.attention.pallas_triton_spans import Grid, Head
 from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands, Target
 from tests.kernels.attention.dense import attend, random_operands, seen_keys
 
@@ -290,12 +291,11 @@ def test_infinities_that_are_seen() -> None:
 @pytest.mark.parametrize("offset", [-20, 0, 9])
 def test_tiles_are_touched_where_something_is_seen(window: tuple[int | None, int | None], offset: int) -> None:
     spec = dataclasses.replace(BASE, window=window, q_offset=offset, batch=1, heads=1, key_heads=1)
-    view = View(spec, {}, 16, 8)
     seen = seen_keys(spec, Operands(*[None] * 3))[0, 0]  # type: ignore[arg-type]
     zero = jnp.int32(0)
     for queries, keys in ((37, 45), (20, 13), (0, 45), (37, 0)):
         spec_lengths = dataclasses.replace(spec, query_lengths=queries < 37, key_lengths=keys < 45)
-        view = View(spec_lengths, {}, 16, 8)
+        grid = Grid(spec_lengths, 16, 8)
         head = Head(zero, zero, zero, offset, jnp.int32(queries), jnp.int32(keys))
         there = seen & (np.arange(37) < queries)[:, None] & (np.arange(45) < keys)
         padded = np.zeros((48, 48), bool)
@@ -303,7 +303,7 @@ def test_tiles_are_touched_where_something_is_seen(window: tuple[int | None, int
         tiles = padded.reshape(3, 16, 6, 8).swapaxes(1, 2)
         some = tiles.any((2, 3))
         for i in range(3):
-            spans = view.spans_of_row(head, jnp.int32(i))
+            spans = grid.spans_of_row(head, jnp.int32(i))
             first, plain, rest, last = (int(x) for x in dataclasses.astuple(spans))
             touched = np.flatnonzero(some[i])
             assert list(range(first, last)) == list(range(touched[0], touched[-1] + 1) if touched.size else ())
@@ -311,7 +311,7 @@ def test_tiles_are_touched_where_something_is_seen(window: tuple[int | None, int
             for j in range(plain, rest):
                 assert tiles[i, j][rows].all()
         for j in range(6):
-            spans = view.spans_of_column(head, jnp.int32(j))
+            spans = grid.spans_of_column(head, jnp.int32(j))
             first, plain, rest, last = (int(x) for x in dataclasses.astuple(spans))
             touched = np.flatnonzero(some[:, j])
             assert list(range(first, last)) == list(range(touched[0], touched[-1] + 1) if touched.size else ())
