@@ -156,6 +156,15 @@ def test_feature(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("generation", TPU)
+def test_entropy(generation: str) -> None:
+    spec, operands = call(arrays={"sinks": aval(4)})
+    program = tpu(generation).compile(functools.partial(pallas_tpu.forward, spec, entropy=True), operands)
+    assert program.kernels == ("tpu_custom_call",)
+    assert temp_bytes(program) < MIB // 8
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1 << 14, 1 << 16, 1 << 18])
 def test_memory_grows_with_the_length(length: int) -> None:
     """At the last length, what a key head's queries take on the chip is cut into chunks."""

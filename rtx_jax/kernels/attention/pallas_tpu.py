@@ -2,10 +2,10 @@
 
 They take bfloat16, float16 (in float32 products) and float32, any lengths and head sizes that fit on the chip, grouped
 heads, both layouts, window, causal, static and traced offsets, lengths, segments, masks and biases however they
-repeat, softcap, sinks and ``nan_safe``; TPU v5 and newer. Products of float32 are full float32 unless ``precision`` is
-``"default"``. Layout ``"BNTH"`` takes no memory beside operands and results. Layout ``"BTNH"`` is taken as
-``(B, T, N * H)`` where head sizes are multiples of 128, which costs nothing where the projections made it so, and is
-transposed otherwise.
+repeat, softcap, sinks, ``nan_safe`` and the entropy of rows, on TPU v5 and newer. Products of float32 are full float32
+unless ``precision`` is ``"default"``. Layout ``"BNTH"`` takes no memory beside operands and results. Layout ``"BTNH"``
+is taken as ``(B, T, N * H)`` where head sizes are multiples of 128, which costs nothing where the projections made it
+so, and is transposed otherwise.
 
 The kernels lie in `pallas_tpu_forward` and `pallas_tpu_backward`; this module says what they support, brings operands
 into their layout, chooses blocks, and cuts long sequences so that lists of tiles and gradients of queries fit on the
@@ -31,9 +31,11 @@ from .spec import AttentionSpec, Gradients, Operands, Target
 if TYPE_CHECKING:
     from .pallas_tpu_tile import Plan
 
-__all__ = ["NAME", "Blocks", "backward", "default_blocks", "forward", "unsupported"]
+__all__ = ["ENTROPY", "NAME", "Blocks", "backward", "default_blocks", "forward", "unsupported"]
 
 NAME = "pallas_tpu"
+ENTROPY = True
+"""Whether `forward` offers the entropy."""
 
 _LANES = 128
 _BFLOAT16, _FLOAT16, _FLOAT32 = (np.dtype(dtype) for dtype in (jnp.bfloat16, np.float16, np.float32))
@@ -131,12 +133,20 @@ def default_blocks(spec: AttentionSpec, direction: str) -> Blocks:
 
 
 def forward(
-    spec: AttentionSpec, operands: Operands, *, blocks: Blocks | None = None, interpret: bool = False
-) -> tuple[jax.Array, jax.Array]:
+    spec: AttentionSpec,
+    operands: Operands,
+    *,
+    entropy: bool = False,
+    blocks: Blocks | None = None,
+    interpret: bool = False,
+) -> tuple[jax.Array, ...]:
     """Return the attention, in the layout and dtype of the queries, and the log-sum-exp ``(B, N, T)`` in float32.
 
     Parameters
     ----------
+    entropy
+        Whether to return the entropy of each query's weights too: the log-sum-exp less the sum of weights times
+        scores, ``(B, N, T)`` in float32, 0 where no key is seen.
     blocks
         Sizes of tiles; `default_blocks` when None.
     interpret
@@ -149,7 +159,7 @@ def forward(
     if 0 in (spec.batch, spec.heads, spec.queries, spec.keys):
         shape = (*operands.query.shape[:-1], spec.value_size)
         empty = jnp.full((spec.batch, spec.heads, spec.queries), -jnp.inf, spec.accumulator)
-        return jnp.zeros(shape, spec.dtype), empty
+        return jnp.zeros(shape, spec.dtype), empty, *([jnp.zeros_like(empty)] if entropy else [])
     from .pallas_tpu_forward import attend
 
     blocks = default_blocks(spec, "forward") if blocks is None else blocks
@@ -157,17 +167,19 @@ def forward(
         plan, operands = _prepare(spec, operands, blocks, interpret)
         rows = max(_chunk_rows(plan.spec, blocks, backward=False), blocks.query)
         if spec.queries <= rows:
-            out, lse = attend(plan, operands)
+            out, *vectors = attend(plan, operands, entropy=entropy)
         else:
 
             def step(
                 part: Plan, taken: Operands, _: list[jax.Array], carry: None
-            ) -> tuple[None, tuple[jax.Array, jax.Array]]:
-                return carry, attend(part, taken)
+            ) -> tuple[None, tuple[jax.Array, ...]]:
+                return carry, attend(part, taken, entropy=entropy)
 
-            _, (out, lse) = scan_chunks(plan, operands, rows, [], None, step)
-            out, lse = joined(out, 1 if plan.flat else 2, spec.queries), joined(lse, 2, spec.queries)
-        return _leave(plan, out, spec, spec.value_size).astype(spec.dtype), lse
+            _, found = scan_chunks(plan, operands, rows, [], None, step)
+            out, *vectors = found
+            out = joined(out, 1 if plan.flat else 2, spec.queries)
+            vectors = [joined(x, 2, spec.queries) for x in vectors]
+        return _leave(plan, out, spec, spec.value_size).astype(spec.dtype), *vectors
 
 
 def backward(

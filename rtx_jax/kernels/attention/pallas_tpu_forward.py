@@ -41,12 +41,13 @@ from .spec import Operands
 
 __all__ = ["attend"]
 
-# Rows of the scratch of statistics: running maximum, sum, and whether any key was seen.
-_M, _L, _SEEN = 0, 1, 2
+# Rows of the scratch of statistics: running maximum, sum of weights, whether any key was seen, and the sum of weights
+# times scores below the maximum.
+_M, _L, _SEEN, _BELOW = 0, 1, 2, 3
 
 
-def attend(plan: Plan, operands: Operands) -> tuple[jax.Array, jax.Array]:
-    """Return the attention, laid out as the plan says, and the log-sum-exp ``(B, N, T)``."""
+def attend(plan: Plan, operands: Operands, *, entropy: bool = False) -> tuple[jax.Array, ...]:
+    """Return the attention, laid out as the plan says, the log-sum-exp ``(B, N, T)`` and, if wanted, the entropy."""
     spec = plan.spec
     tiles = list_tiles(tile_kinds(spec, operands, plan.block_q, plan.block_k), by_keys=False)
 
@@ -74,11 +75,12 @@ def attend(plan: Plan, operands: Operands) -> tuple[jax.Array, jax.Array]:
     lead = (spec.batch, spec.queries, spec.heads * spec.value_size)
     shape = lead if plan.flat else (spec.batch, spec.heads, spec.queries, spec.value_size)
     sums = pltpu.VMEM((spec.value_size, plan.block_q), jnp.float32)
-    out, lse = pl.pallas_call(
-        functools.partial(_kernel, plan, tiles, list(inputs)),
+    vectors = 2 if entropy else 1
+    out, *rows = pl.pallas_call(
+        functools.partial(_kernel, plan, tiles, list(inputs), vectors),
         out_shape=[
             jax.ShapeDtypeStruct(shape, spec.dtype),
-            jax.ShapeDtypeStruct((spec.batch, spec.heads, 1, spec.queries), jnp.float32),
+            *[jax.ShapeDtypeStruct((spec.batch, spec.heads, 1, spec.queries), jnp.float32)] * vectors,
         ],
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=len(scalars),
@@ -86,7 +88,7 @@ def attend(plan: Plan, operands: Operands) -> tuple[jax.Array, jax.Array]:
             in_specs=[block for _, block in inputs.values()],
             out_specs=[
                 rows_spec(plan, plan.block_q, spec.value_size, query_block),
-                vector_spec(1, plan.block_q, query_block),
+                *[vector_spec(1, plan.block_q, query_block)] * vectors,
             ],
             scratch_shapes=[pltpu.VMEM((8, plan.block_q), jnp.float32), *([sums] * (3 if spec.nan_safe else 1))],
         ),
@@ -94,16 +96,18 @@ def attend(plan: Plan, operands: Operands) -> tuple[jax.Array, jax.Array]:
         interpret=plan.interpret,
         name="rtx_jax_attention_forward",
     )(*scalars, *(array for array, _ in inputs.values()))
-    return out, lse[:, :, 0, :]
+    return out, *(row[:, :, 0, :] for row in rows)
 
 
 def _kernel(
-    plan: Plan, tiles: TileList, names: Sequence[str], codes: Ref, counts: Ref, numbers: Ref, *rest: Ref
+    plan: Plan, tiles: TileList, names: Sequence[str], vectors: int, codes: Ref, counts: Ref, numbers: Ref, *rest: Ref
 ) -> None:
     spec = plan.spec
     sinks, rest = (rest[0], rest[1:]) if spec.sinks_dtype is not None else (None, rest)
     refs = dict(zip(names, rest, strict=False))
-    out, lse, stats, acc, *infinite = rest[len(names) :]
+    out, *rows = rest[len(names) : len(names) + 1 + vectors]
+    stats, acc, *infinite = rest[len(names) + 1 + vectors :]
+    add_part = functools.partial(_add, plan, refs, stats, acc, infinite, vectors > 1)
     b, n, step = (pl.program_id(axis) for axis in range(3))
     group = group_of(tiles, b, key_head(plan, n))
     count = counts[group]
@@ -122,18 +126,18 @@ def _kernel(
 
     @pl.when(active & (kind == PLAIN))
     def whole() -> None:
-        for_parts(plan, lambda part: _add(plan, refs, stats, acc, infinite, part, None), unroll=True)
+        for_parts(plan, lambda part: add_part(part, None), unroll=True)
 
     @pl.when(active & (kind == MASKED))
     def cut() -> None:
         def add(part: jax.Array) -> None:
-            pl.when(part_touched(plan, place, part))(lambda: _add(plan, refs, stats, acc, infinite, part, place))
+            pl.when(part_touched(plan, place, part))(lambda: add_part(part, place))
 
         for_parts(plan, add, unroll=False)
 
     @pl.when(active & ((step == count - 1) | (after != i)))
     def finish() -> None:
-        _finish(plan, None if sinks is None else sinks[n], stats, acc, infinite, out, lse)
+        _finish(plan, None if sinks is None else sinks[n], stats, acc, infinite, out, rows)
 
 
 def _add(
@@ -142,6 +146,7 @@ def _add(
     stats: Ref,
     acc: Ref,
     infinite: Sequence[Ref],
+    entropy: bool,
     part: jax.Array,
     place: Place | None,
 ) -> None:
@@ -163,6 +168,12 @@ def _add(
     level = jnp.where(m == -math.inf, 0.0, m)
     weights = jnp.exp2((scores - level) * plan.exponent)
     rescale = jnp.exp2((old - level) * plan.exponent)
+    if entropy:
+        # A weight of 0 takes nothing, whatever its score.
+        below = jnp.where(weights > 0.0, weights * (scores - level), 0.0)
+        shift = jnp.where(old == -math.inf, 0.0, (old - level) * stats[_L : _L + 1, :])
+        found = (stats[_BELOW : _BELOW + 1, :] + shift) * rescale
+        stats[_BELOW : _BELOW + 1, :] = found + jnp.sum(below, 0, keepdims=True)
     stats[_M : _M + 1, :] = m
     stats[_L : _L + 1, :] = stats[_L : _L + 1, :] * rescale + jnp.sum(weights, 0, keepdims=True)
     if keep is None:
@@ -199,11 +210,12 @@ def _add_infinite(plan: Plan, value: jax.Array, keep: jax.Array | None, infinite
 
 
 def _finish(
-    plan: Plan, sink: jax.Array | None, stats: Ref, acc: Ref, infinite: Sequence[Ref], out: Ref, lse: Ref
+    plan: Plan, sink: jax.Array | None, stats: Ref, acc: Ref, infinite: Sequence[Ref], out: Ref, rows: Sequence[Ref]
 ) -> None:
     m = stats[_M : _M + 1, :] * plan.unit
     total = stats[_L : _L + 1, :]
     empty = stats[_SEEN : _SEEN + 1, :] == 0.0
+    share = None
     if sink is None:
         # Only where every key that is seen has a score of minus infinity is the sum 0.
         top = jnp.where((total == 0.0) & ~empty, math.nan, m)
@@ -213,7 +225,13 @@ def _finish(
         share = jnp.exp2((m - top) * LOG2E)
         total = total * share + jnp.exp2((sink - top) * LOG2E)
         factor = share / total
-    lse[...] = jnp.where(empty, -math.inf, top + jnp.log(total))
+    log_total = jnp.log(total)
+    rows[0][...] = jnp.where(empty, -math.inf, top + log_total)
+    if len(rows) > 1:
+        # The log-sum-exp less the mean score; a sink has a weight but no score here.
+        level = 0.0 if sink is None else top - jnp.where(share == 0.0, 0.0, m * stats[_L : _L + 1, :] * factor)
+        entropy = log_total + level - stats[_BELOW : _BELOW + 1, :] * (factor * plan.unit)
+        rows[1][...] = jnp.where(empty, 0.0, entropy)
     result = acc[...] * factor
     if infinite:
         up, down = (sums[...] > 0.0 for sums in infinite)

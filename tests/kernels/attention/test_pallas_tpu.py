@@ -247,6 +247,23 @@ def test_what_nobody_sees_may_be_nan(name: str) -> None:
     assert np.all(np.isneginf(np.asarray(lse)[no_key[..., 0]]))
 
 
+@pytest.mark.parametrize("name", [pytest.param("causal", marks=pytest.mark.slow), "sinks"])
+def test_entropy(name: str) -> None:
+    """The log-sum-exp less the mean score."""
+    spec, operands = CASES[name].build()
+    program = functools.partial(pallas_tpu.forward, spec, entropy=True, blocks=BLOCKS, interpret=True)
+    _, lse, entropy = jax.jit(program).lower(operands).compile(QUICK)(operands)
+    assert entropy.dtype == np.float32
+    query, key = (np.asarray(x, np.float64) for x in (operands.query, operands.key))
+    scores = np.where(seen_keys(spec, operands), query @ key.swapaxes(2, 3) * spec.scale, -np.inf)
+    empty = np.isneginf(lse)
+    weights = np.exp(scores - np.where(empty, 0, np.asarray(lse, np.float64))[..., None])
+    with np.errstate(invalid="ignore"):
+        mean = np.sum(np.where(weights > 0, weights * scores, 0), -1)
+    close(entropy, np.where(empty, 0, lse - mean), np.float32)
+    assert empty.any() == (name == "sinks")
+
+
 @pytest.mark.parametrize("what", [np.nan, np.inf, -np.inf])
 def test_a_value_that_is_not_finite_reaches_those_who_see_it(what: float) -> None:
     spec, operands = CASES["nan-safe"].build()
