@@ -74,7 +74,9 @@ def default_blocks(spec: AttentionSpec) -> Blocks:
         size = min(size, max(128, _power_below((spec.window[0] + spec.window[1] + 1) // 4)))
     key = _even(spec.keys, size)
     query = _even(spec.queries, min(size, max(16, size * 8 // max(spec.group, 1))))
-    wanted = max(1.0, _SCORES / (spec.group * query * key))
+    # A tile of the bias or of the mask has its place in the caches too.
+    dense = any(shape is not None and min(shape[2:]) > 1 for shape in (spec.mask, spec.bias))
+    wanted = max(1.0, _SCORES / (4 if dense else 1) / (spec.group * query * key))
     heads = _divisor(spec.key_heads, wanted)
     batch = _divisor(spec.batch, wanted / heads) if heads == spec.key_heads else 1
     return Blocks(query, key, batch, heads)
@@ -187,40 +189,42 @@ class Tiles:
         if operands.segment_ids is not None and operands.key_segment_ids is not None:
             # With the last number again, so that a block has no segment but those of its positions.
             self._segments = (
-                _pad(operands.segment_ids, 1, rest_t, "edge"),
-                _pad(operands.key_segment_ids, 1, rest_s, "edge"),
+                _extended(operands.segment_ids, rest_t),
+                _extended(operands.key_segment_ids, rest_s),
             )
-        self._mask, self._bias = (self._grouped(x) for x in (operands.mask, operands.bias))
+        # Queries and keys that are padding see nothing and are not seen.
+        self._mask, self._bias = self._grouped(operands.mask, False), self._grouped(operands.bias, -np.inf)
 
-    def _grouped(self, x: jax.Array | None) -> jax.Array | None:
+    def _grouped(self, x: jax.Array | None, fill: float) -> jax.Array | None:
         """Return an operand like the scores with the axes bkgts, padded to whole blocks."""
         if x is None:
             return None
         heads = (1, 1) if x.shape[1] == 1 else (self.spec.key_heads, self.spec.group)
         x = x.reshape(x.shape[0], *heads, *x.shape[2:])
         for axis, rest in zip((3, 4), self.padding, strict=True):
-            x = _pad(x, axis, 0 if x.shape[axis] == 1 else rest, "constant")
+            if rest and x.shape[axis] > 1:
+                widths = [(0, rest if at == axis else 0) for at in range(5)]
+                x = jnp.pad(x, widths, constant_values=np.asarray(fill, x.dtype))
         return x
 
     # --- which tiles ---
 
     @property
-    def has_plain(self) -> bool:
-        """Whether a tile may be plain."""
-        return self._mask is None and self._bias is None
+    def has_masked(self) -> bool:
+        """Whether a tile may be masked: positions decide, the others are plain."""
+        hidden = (self.low, self.high, self._query_lengths, self._key_lengths, self._segments)
+        return any(x is not None for x in hidden) or self.padding[1] > 0
 
     @property
-    def has_masked(self) -> bool:
-        """Whether a tile may be masked."""
-        hidden = (self.low, self.high, self._query_lengths, self._key_lengths, self._segments, self._mask, self._bias)
-        return any(x is not None for x in hidden) or self.padding[1] > 0
+    def has_hidden(self) -> bool:
+        """Whether a query may not see every key, by its position, the mask or the bias."""
+        return self.has_masked or self._mask is not None or self._bias is not None
 
     def walk(self, *, by_keys: bool = False) -> Walk:
         """Return the tiles to visit, for each query block or for each key block."""
         inner = self.query_blocks if by_keys else self.key_blocks
-        positions = (self.low, self.high, self._query_lengths, self._key_lengths, self._segments)
-        if all(x is None for x in positions) and (not self.padding[1] or not self.has_plain):
-            return Walk(None, np.int32(inner if self.has_plain else 0), np.int32(inner), inner)
+        if not self.has_masked:
+            return Walk(None, np.int32(inner), np.int32(inner), inner)
         plain, touched = self._kinds()
         if by_keys:
             plain, touched = plain.swapaxes(1, 2), touched.swapaxes(1, 2)
@@ -238,7 +242,7 @@ class Tiles:
         last_t = jnp.minimum(first_t + np.int32(blocks.query), np.int32(spec.queries)) - np.int32(1)
         last_s = jnp.minimum(first_s + np.int32(blocks.key), np.int32(spec.keys)) - np.int32(1)
         whole = jnp.ones((1, self.query_blocks, self.key_blocks), bool)
-        plain, touched = whole & self.has_plain, whole
+        plain, touched = whole, whole
         if self.padding[1]:
             plain &= first_s + np.int32(blocks.key) <= np.int32(spec.keys)
         if self.low is not None:
@@ -299,15 +303,24 @@ class Tiles:
         def body(masked: bool) -> Callable[[jax.Array, State], State]:
             return lambda n, state: step(n if order is None else order[n], masked, state)
 
-        if self.has_plain:
-            state = lax.fori_loop(np.int32(0), plain, body(False), state)
+        state = lax.fori_loop(np.int32(0), plain, body(False), state)
         if self.has_masked:
             state = lax.fori_loop(plain, touched, body(True), state)
         return state
 
     # --- what of a tile ---
 
-    def keep(self, chunk: Index, i: Index, j: Index, axes: str, *, existing: bool = False) -> jax.Array | None:
+    def keep(
+        self,
+        chunk: Index,
+        i: Index,
+        j: Index,
+        axes: str,
+        *,
+        masked: bool,
+        bias: jax.Array | None = None,
+        existing: bool = False,
+    ) -> jax.Array | None:
         """Return which keys the queries of a tile see.
 
         Parameters
@@ -316,6 +329,10 @@ class Tiles:
             The chunk, the query block and the key block.
         axes
             The order of the axes of the tile, ``"bkgts"`` or another.
+        masked
+            Whether the tile is masked.
+        bias
+            What `bias` returned, where the caller has it.
         existing
             Whether queries that are padding see nothing; nobody reads their results, so most callers do not care.
 
@@ -324,8 +341,21 @@ class Tiles:
         Array or None
             Bool of five axes, those of the tile or 1; None where nothing is hidden.
         """
+        seen = self._positions(chunk, i, j, axes, existing) if masked else []
+        if self._mask is not None:
+            seen.append(self._slice(self._mask, *self.chunk_start(chunk), i, j, axes))
+        bias = self.bias(chunk, i, j, axes) if bias is None else bias
+        if bias is not None:
+            seen.append(lax.ne(bias, lax.full_like(bias, -np.inf)))
+        keep: jax.Array | None = None
+        for condition in seen:
+            keep = condition if keep is None else keep & condition
+        return keep
+
+    def _positions(self, chunk: Index, i: Index, j: Index, axes: str, existing: bool) -> list[jax.Array]:
+        """Return what positions say of a tile, of five axes each."""
         spec, blocks = self.spec, self.blocks
-        row, head = self.chunk_start(chunk)
+        row, _ = self.chunk_start(chunk)
         t = place(lax.iota(np.int32, blocks.query) + i * blocks.query, "t", axes)
         s = place(lax.iota(np.int32, blocks.key) + j * blocks.key, "s", axes)
 
@@ -352,14 +382,7 @@ class Tiles:
             own = lax.dynamic_slice(own, _starts(row, i * blocks.query), (blocks.batch, blocks.query))
             other = lax.dynamic_slice(other, _starts(row, j * blocks.key), (blocks.batch, blocks.key))
             seen.append(place(own, "bt", axes) == place(other, "bs", axes))
-        if self._mask is not None:
-            seen.append(self._slice(self._mask, row, head, i, j, axes))
-        if self._bias is not None:
-            seen.append(self._slice(self._bias, row, head, i, j, axes).astype(spec.accumulator) != -np.inf)
-        keep: jax.Array | None = None
-        for condition in seen:
-            keep = condition if keep is None else keep & condition
-        return keep
+        return seen
 
     def bias(self, chunk: Index, i: Index, j: Index, axes: str) -> jax.Array | None:
         """Return what is added to the scores of a tile, of five axes, those of the tile or 1."""
@@ -415,7 +438,9 @@ class Tiles:
 
     def _slice(self, x: jax.Array, row: Index, head: Index, i: Index, j: Index, axes: str) -> jax.Array:
         tile = lax.dynamic_slice(x, self.tile_start(x.shape, row, head, i, j), self.tile_of(x.shape))
-        return place(tile, "bkgts", axes)
+        # Read once: a slice that is part of each pass over a tile takes three times as long on processors.
+        whole: jax.Array = lax.optimization_barrier(place(tile, "bkgts", axes))
+        return whole
 
 
 def place(x: jax.Array, names: str, axes: str) -> jax.Array:
@@ -440,6 +465,5 @@ def _each_row(x: jax.Array | int) -> jax.Array | np.int32:
     return np.int32(x) if isinstance(x, int) else x.astype(np.int32).reshape(-1, 1, 1)
 
 
-def _pad(x: jax.Array, axis: int, rest: int, mode: str) -> jax.Array:
-    widths = [(0, rest if at == axis else 0) for at in range(x.ndim)]
-    return jnp.pad(x, widths, mode=mode) if rest else x
+def _extended(segments: jax.Array, rest: int) -> jax.Array:
+    return jnp.pad(segments, ((0, 0), (0, rest)), mode="edge") if rest else segments

@@ -120,12 +120,11 @@ def backward(
         q, d = at(query, queries), at(gradient, queries)
         s, tanh = softcapped(spec, product(at(key, keys), q, (3, 3), work, precision).reshape(tile))
         added = tiles.bias(chunk, i, j, _AXES)
-        if added is not None:
-            s = s + added
-        p = exp(s - at(sum_rows, queries).reshape(row_tile))
-        keep = tiles.keep(chunk, i, j, _AXES, existing=True) if masked else None
+        keep = tiles.keep(chunk, i, j, _AXES, masked=masked, bias=added, existing=True)
+        p = exp((s if added is None else s + added) - at(sum_rows, queries).reshape(row_tile))
         if keep is not None:
-            p = jnp.where(keep, p, zero)
+            # Written once, and not formed again for the slopes.
+            p = lax.optimization_barrier(jnp.where(keep, p, zero))
         dp = product(at(value, keys), d, (3, 3), work, precision).reshape(tile)
         ds = p * (dp - at(delta_rows, queries).reshape(row_tile))
         d_bias = state.bias

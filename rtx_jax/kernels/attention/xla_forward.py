@@ -61,11 +61,12 @@ def forward(
     value = split_keys(tiles, operands.value)
     walk = tiles.walk()
     # What each query sees of values that are not finite, or 0 for keys that no query sees.
-    seen = what_is_seen(tiles, walk, value) if spec.nan_safe and tiles.has_masked else None
+    seen = what_is_seen(tiles, walk, value) if spec.nan_safe and tiles.has_hidden else None
     if seen is None:
         value = hidden_to_zero(tiles, value)
     exp, precision = exponential(spec), precision_of(spec)
     scale = np.asarray(spec.scale, work)
+    # A row that sees a key has a maximum of at least this, so that -infinity says that it sees none.
     lowest = np.asarray(np.finfo(work).min)
     zero, nothing = np.zeros((), work), np.asarray(-np.inf, work)
     rows = (tiles.blocks.batch, tiles.blocks.heads, spec.group, tiles.blocks.query)
@@ -76,19 +77,17 @@ def forward(
         if seen is not None:
             v = finite(v)
         products = product(q, k, (3, 3), work, precision).reshape(*rows, -1)
-        keep = tiles.keep(chunk, i, j, _AXES) if masked else None
-        s, _ = softcapped(spec, products)
         bias = tiles.bias(chunk, i, j, _AXES)
-        if bias is not None:
-            s = s + bias
-        # A row that sees a key keeps a finite maximum, so that -infinity says that it sees none.
-        if keep is not None:
-            s, top = jnp.where(keep, s, nothing), jnp.max(jnp.where(keep, jnp.maximum(s, lowest), nothing), -1)
-        elif bias is None and spec.softcap is None:
-            # The products have to be read for it, but not to be written again.
+        keep = tiles.keep(chunk, i, j, _AXES, masked=masked, bias=bias)
+        s, _ = softcapped(spec, products)
+        if keep is None and spec.softcap is None:
+            # The products have to be read for their maximum, but not to be written again.
             top = jnp.maximum((jnp.max(products, -1) if spec.scale >= 0 else jnp.min(products, -1)) * scale, lowest)
         else:
-            top = jnp.maximum(jnp.max(s, -1), lowest)
+            s = jnp.maximum(s if bias is None else s + bias, lowest)
+            # Written once, and not formed again for the weights.
+            s = lax.optimization_barrier(s if keep is None else jnp.where(keep, s, nothing))
+            top = jnp.max(s, -1)
         m = jnp.maximum(state.m, top)
         shift = m if keep is None else jnp.where(m == nothing, zero, m)
         alpha = jnp.exp(state.m - shift)
@@ -122,7 +121,7 @@ def _finish(state: _State, sinks: jax.Array | None) -> tuple[jax.Array, jax.Arra
         shift = jnp.where(empty, zero, top)
         alpha = jnp.exp(m - shift)
         m, total, acc = shift, total * alpha + jnp.exp(sinks - shift), acc * alpha[..., None]
-    # Where every key that is seen has a score of -infinity: 0 / 0, as their softmax is.
-    lse = jnp.where(total == 0, np.asarray(np.nan, m.dtype), m + jnp.log(total))
+    # Every key that is seen has a score of -infinity: their softmax is 0 / 0.
+    total = jnp.where(m == np.finfo(m.dtype).min, np.asarray(np.nan, m.dtype), total)
     out = jnp.where(empty[..., None], zero, acc / total[..., None])
-    return out, jnp.where(empty, np.asarray(-np.inf, m.dtype), lse)
+    return out, jnp.where(empty, np.asarray(-np.inf, m.dtype), m + jnp.log(total))

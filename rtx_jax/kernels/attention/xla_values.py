@@ -28,7 +28,7 @@ def finite(x: jax.Array) -> jax.Array:
 
 def hidden_to_zero(tiles: Tiles, value: jax.Array) -> jax.Array:
     """Return blocks of values with 0 for keys that no query sees."""
-    if not tiles.has_masked:
+    if not tiles.has_hidden:
         return value
     blocks = tiles.blocks
     count, rows = value.shape[0], (blocks.batch, blocks.heads, blocks.key)
@@ -37,7 +37,7 @@ def hidden_to_zero(tiles: Tiles, value: jax.Array) -> jax.Array:
         chunk, j = split(flat, tiles.key_blocks)
 
         def step(i: Index, masked: bool, seen: jax.Array) -> jax.Array:
-            keep = tiles.keep(chunk, i, j, _AXES, existing=True) if masked else None
+            keep = tiles.keep(chunk, i, j, _AXES, masked=masked, existing=True)
             return jnp.ones_like(seen) if keep is None else seen | jnp.any(keep, (2, 3))
 
         return tiles.visit(walk, chunk, j, step, jnp.zeros(rows, bool))
@@ -70,7 +70,7 @@ def what_is_seen(tiles: Tiles, walk: Walk, value: jax.Array) -> Callable[[Index,
         def step(j: Index, masked: bool, counts: jax.Array) -> jax.Array:
             v = at(value, chunk * tiles.key_blocks + j)
             kinds = jnp.concatenate([jnp.isnan(v), v == np.inf, v == -np.inf], -1).astype(work)
-            keep = tiles.keep(chunk, i, j, _AXES) if masked else None
+            keep = tiles.keep(chunk, i, j, _AXES, masked=masked)
             if keep is None:
                 return counts + jnp.sum(kinds, 2)[:, :, None, None]
             sees = jnp.broadcast_to(keep, (*rows, blocks.key)).astype(work).reshape(*rows[:2], -1, blocks.key)
