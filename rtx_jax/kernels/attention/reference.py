@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from ..._compat import guard_dot
+from . import formulas
 from .products import finite, product
 from .spec import AttentionSpec, Gradients, Operands, Target
 
@@ -70,15 +71,38 @@ def backward(
     blocks: None = None,
     interpret: bool = False,
 ) -> Gradients:
-    """Return the cotangents of the operands: the derivative of `forward`, by JAX."""
-    del out, lse, blocks, interpret
-    names = ["query", "key", "value", *(["bias"] if bias else []), *(["sinks"] if sinks else [])]
+    """Return the cotangents of the operands.
+
+    They are JAX's of ``sum P`` and ``sum P v`` with P = exp(score - lse) at a fixed log-sum-exp, in which a sink is
+    (see `formulas`).
+    """
+    del blocks, interpret
+    work = spec.accumulator
+    seen = keep(spec, operands)
+    names = ["query", "key", "value", *(["bias"] if bias else [])]
+    rows = (spec.batch, spec.key_heads, spec.group, spec.queries)
+    known = lax.stop_gradient(lse).reshape(*rows, 1)
+    total = jnp.where(known == -jnp.inf, jnp.inf, known)
 
     def run(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return forward(spec, operands._replace(**dict(zip(names, arrays, strict=True))))
+        given = operands._replace(**dict(zip(names, arrays, strict=True)))
+        weights = jnp.exp(scores(spec, given, seen) - total)
+        if seen is not None:
+            weights = jnp.where(seen, weights, lax.full_like(weights, 0))
+        value = finite(lax.convert_element_type(given.value, work))
+        return jnp.sum(weights, -1), jnp.einsum(_VALUES[spec.layout], weights, value, precision=spec.precision)
 
-    _, pull = jax.vjp(run, *(getattr(operands, name) for name in names))
-    return Gradients(**dict(zip(names, pull((d_out, d_lse)), strict=True)))
+    d_out = lax.convert_element_type(d_out, work)
+    share = jnp.sum(lax.convert_element_type(out, work) * d_out, -1)
+    if spec.layout == "BTNH":
+        share = lax.transpose(share, (0, 2, 1))
+    of_rows = d_lse - share
+    (_, values), pull = jax.vjp(run, *(getattr(operands, name) for name in names))
+    found = dict(zip(names, pull((of_rows.reshape(rows), d_out.reshape(values.shape))), strict=True))
+    if sinks and operands.sinks is not None:
+        weights = formulas.sink_weights(spec, operands.sinks, lse)
+        found["sinks"] = lax.convert_element_type(jnp.sum(weights * of_rows, (0, 2)), operands.sinks.dtype)
+    return Gradients(**found)
 
 
 def keep(spec: AttentionSpec, operands: Operands) -> jax.Array | None:
