@@ -161,6 +161,15 @@ def test_segments_of_one_array_and_a_window_of_one_number() -> None:
     np.testing.assert_allclose(np.asarray(got), attend(q, k, v, segments=(ids, ids), window=(1, 1))[0], atol=1e-13)
 
 
+def test_an_implementation_can_be_chosen() -> None:
+    q, k, v = (array(x) for x in _qkv())
+    want, _ = attend(*_qkv(), causal=True)
+    for word in ("auto", "xla", "reference"):
+        np.testing.assert_allclose(
+            np.asarray(nn.attention(q, k, v, causal=True, implementation=word)), want, atol=1e-13
+        )
+
+
 def test_a_traced_offset_needs_one_program() -> None:
     q, k, v = (array(x, F32) for x in _qkv(t=1))
     decode = xp.jit(lambda offset: nn.attention(q, k, v, causal=True, q_offset=offset))
@@ -385,6 +394,9 @@ def _bad(error: type[errors.RtxError], shapes: tuple[tuple[int, ...], ...] = (),
         _bad(errors.InvalidArgument, softcap=0.0),
         _bad(errors.InvalidArgument, scale=INF),
         _bad(errors.InvalidArgument, layout="BHSD"),
+        _bad(errors.InvalidArgument, implementation="flash"),
+        _bad(errors.InvalidArgument, implementation=["xla"]),
+        _bad(errors.BackendLimitation, implementation="pallas_tpu"),
     ],
 )
 def test_bad_input(
