@@ -14,7 +14,15 @@ import pytest
 
 from rtx_jax._compat import JAX_VERSION
 from rtx_jax.errors import BackendLimitation, FallbackWarning, InvalidArgument
-from rtx_jax.kernels.attention import IMPLEMENTATIONS, AttentionSpec, Target, explain, flash_attention, select
+from rtx_jax.kernels.attention import (
+    IMPLEMENTATIONS,
+    AttentionSpec,
+    Operands,
+    Target,
+    explain,
+    flash_attention,
+    select,
+)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SPEC = AttentionSpec(1, 128, 128, 4, 4, 64, 64, BF16, scale=0.125, window=(None, 0))
@@ -168,3 +176,28 @@ def test_the_reference_can_be_asked_for() -> None:
     assert text["reference"] != text["xla"]
     want, got = (flash_attention(x, x, x, implementation=word) for word in ("reference", "xla"))
     np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+def test_what_an_implementation_offers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = select.module("reference")
+    forward = reference.forward
+
+    def with_entropy(spec: AttentionSpec, operands: Operands, entropy: bool = False) -> tuple[jax.Array, ...]:
+        found = forward(spec, operands)
+        return (*found, jnp.full_like(found[1], 7)) if entropy else found
+
+    def columns(spec: AttentionSpec, operands: Operands, lse: jax.Array, last: int) -> jax.Array:
+        assert operands.sinks is None and lse.shape == (1, 3, 6)
+        return jnp.full((1, 3, 6), last, lse.dtype)
+
+    monkeypatch.setattr(reference, "forward", with_entropy)
+    monkeypatch.setattr(reference, "ENTROPY", True, raising=False)
+    monkeypatch.setattr(reference, "column_scores", columns, raising=False)
+    x, sinks = jnp.ones((1, 6, 3, 4)), jnp.zeros(3)
+    results = {"return_entropy": True, "column_scores": 50, "implementation": "reference"}
+    _, entropy, scores = flash_attention(x, x, x, **results)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(entropy, 7)
+    np.testing.assert_array_equal(scores, 6)
+    # The term of the sink, of logit 0 here, is added to it.
+    _, entropy, _ = flash_attention(x, x, x, sinks=sinks, **results)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(entropy, 7)
