@@ -17,7 +17,7 @@ from jax.interpreters import ad, batching, mlir
 
 from ..._compat import Primitive, is_partitioned, lowering_target, result_avals, vary_alike, x64
 from ..attention.spec import Target
-from . import plain, select
+from . import plain, select, xla
 from .spec import DecodeOperands, DecodeSpec
 from .splits import finish
 
@@ -76,11 +76,13 @@ def _lower(
     ctx: mlir.LoweringRuleContext, *values: object, spec: DecodeSpec, names: Names, implementation: str
 ) -> object:
     target = Target(*lowering_target(ctx))
-    chosen = select.choose(spec, implementation, target, partitioned=is_partitioned(ctx))
+    partitioned = is_partitioned(ctx)
+    chosen = select.choose(spec, implementation, target, partitioned=partitioned)
+    partial = functools.partial(xla.partial, together=True) if partitioned and chosen is xla else chosen.partial
 
     def run(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
         operands = _operands(names, arrays)
-        return finish(spec, operands, chosen.partial(spec, operands))
+        return finish(spec, operands, partial(spec, operands))
 
     # Inside of a `shard_map` the arrays are one device's, and no loop must say over which axes its results vary.
     avals = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]  # type: ignore[attr-defined]

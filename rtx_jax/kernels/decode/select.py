@@ -23,7 +23,7 @@ class Implementation(Protocol):
     def unsupported(self, spec: DecodeSpec, target: Target) -> list[str]:
         """Return why it cannot do a call, in words; empty when it can."""
 
-    def partial(self, spec: DecodeSpec, operands: DecodeOperands, *, interpret: bool = False) -> Partial:
+    def partial(self, spec: DecodeSpec, operands: DecodeOperands) -> Partial:
         """Return the softmax over the keys, in parts."""
 
 

@@ -8,6 +8,7 @@ each head are an operation of their own: one batched product would copy the bloc
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -51,7 +52,12 @@ def block_of(spec: DecodeSpec) -> int:
 
 
 def partial(
-    spec: DecodeSpec, operands: DecodeOperands, *, block: int | None = None, interpret: bool = False
+    spec: DecodeSpec,
+    operands: DecodeOperands,
+    *,
+    block: int | None = None,
+    together: bool = False,
+    interpret: bool = False,
 ) -> Partial:
     """Return the softmax over all keys as one part.
 
@@ -59,6 +65,9 @@ def partial(
     ----------
     block
         Positions of a block; None chooses. 0 takes everything in one step.
+    together
+        Whether rows and heads go through the loop together, which takes as many steps as the longest row needs. XLA
+        can divide that among devices, while one row after the other would bring the cache of each row to all.
     """
     del interpret
     if block is None:
@@ -67,15 +76,40 @@ def partial(
     if not block or block >= spec.keys:
         return plain.partial(spec, operands)
     operands = operands._replace(key=sliceable(operands.key), value=sliceable(operands.value))
-    rows = [_row(spec, operands, 0, block)] if spec.batch == 1 else None
-    if rows is not None:
-        return Partial(*(x[None, None] for x in rows[0]))
+    if together:
+        return _together(spec, operands, block)
+    if spec.batch == 1:
+        return Partial(*(x[None, None] for x in _row(spec, operands, 0, block)))
     parts = lax.map(lambda b: _row(spec, operands, b, block), jnp.arange(spec.batch, dtype=np.int32))
     return Partial(*(x[None] for x in parts))
 
 
-def _row(spec: DecodeSpec, operands: DecodeOperands, b: jax.Array | int, block: int) -> Partial:
-    """Return the softmax of one row of the batch: acc (K, R, Hv), m and total (K, R)."""
+def _together(spec: DecodeSpec, operands: DecodeOperands, block: int) -> Partial:
+    first, stop = union_range(spec, operands.lengths, operands.offsets)
+    given = {name: x for name, x in operands._asdict().items() if x is not None}
+    # Rows share the pool of pages.
+    shared = {"key", "value", "key_scale", "value_scale"} if spec.page else set()
+
+    def row(given: dict[str, jax.Array]) -> Partial:
+        one = DecodeOperands(**{name: x if name in shared else x[None] for name, x in given.items()})
+        return _row(spec, one, 0, block, (jnp.min(first), jnp.max(stop)))
+
+    axes = {name: None if name in shared else 0 for name in given}
+    parts: Partial = jax.vmap(row, in_axes=(axes,))(given)
+    return Partial(*(x[None] for x in parts))
+
+
+def _row(
+    spec: DecodeSpec,
+    operands: DecodeOperands,
+    b: jax.Array | int,
+    block: int,
+    bounds: tuple[jax.Array, jax.Array] | None = None,
+) -> Partial:
+    """Return the softmax of one row of the batch: acc (K, R, Hv), m and total (K, R).
+
+    With `bounds`, the range of positions of all rows, heads are not taken apart either.
+    """
     work = spec.accumulator
 
     def at_row(x: jax.Array) -> jax.Array:
@@ -87,7 +121,8 @@ def _row(spec: DecodeSpec, operands: DecodeOperands, b: jax.Array | int, block: 
     query = query.astype(work)
     first, stop = row_ranges(spec, lengths, offsets)
     used_first, used_stop = union_range(spec, lengths, offsets)
-    begin, end = jnp.min(used_first), jnp.max(used_stop)
+    begin, end = (jnp.min(used_first), jnp.max(used_stop)) if bounds is None else bounds
+    by_head = functools.partial(_by_head, spec, apart=bounds is None)
 
     def step(i: jax.Array, carry: Partial) -> Partial:
         acc, m, total = carry
@@ -102,7 +137,7 @@ def _row(spec: DecodeSpec, operands: DecodeOperands, b: jax.Array | int, block: 
         )
         assert key is not None and value is not None
         key, value = (widen(x, dtype).astype(work) for x, dtype in ((key, spec.key_dtype), (value, spec.value_dtype)))
-        products = _by_head(spec, query, key, across=True)
+        products = by_head(query, key, across=True)
         scores = plain.scores_of(spec, products, factor, None if key_scale is None else key_scale[:, None])
         sees = new & (at >= first[..., None]) & (at < stop[..., None])
         scores = jnp.where(sees, scores, -jnp.inf)
@@ -112,9 +147,7 @@ def _row(spec: DecodeSpec, operands: DecodeOperands, b: jax.Array | int, block: 
         total = total * keep + jnp.sum(weights, -1)
         if value_scale is not None:
             weights = weights * jnp.where(used, value_scale.astype(work), 0)[:, None]
-        return Partial(
-            acc * keep[..., None] + _by_head(spec, weights, _hide(spec, value, used), across=False), top, total
-        )
+        return Partial(acc * keep[..., None] + by_head(weights, _hide(spec, value, used), across=False), top, total)
 
     shape = (spec.key_heads, spec.rows)
     empty = Partial(jnp.zeros((*shape, spec.value_size), work), jnp.full(shape, -jnp.inf, work), jnp.zeros(shape, work))
@@ -148,12 +181,12 @@ def _hide(spec: DecodeSpec, value: jax.Array, used: jax.Array) -> jax.Array:
     return jnp.where((used.T if spec.layout == "BTNH" else used)[..., None], value, 0)
 
 
-def _by_head(spec: DecodeSpec, rows: jax.Array, block: jax.Array, *, across: bool) -> jax.Array:
+def _by_head(spec: DecodeSpec, rows: jax.Array, block: jax.Array, *, across: bool, apart: bool) -> jax.Array:
     """Return the product of rows (K, R, x) with each head of a block; `across` contracts the block's last axis."""
     precision = spec.precision
     if spec.layout == "BNTH":
         return jnp.einsum("krh,ksh->krs" if across else "krs,ksh->krh", rows, block, precision=precision)
-    if spec.key_heads > _UNROLLED_HEADS:
+    if not apart or spec.key_heads > _UNROLLED_HEADS:
         block = lax.optimization_barrier(jnp.moveaxis(block, 1, 0))
         return jnp.einsum("krh,ksh->krs" if across else "krs,ksh->krh", rows, block, precision=precision)
     heads = [block[:, k] for k in range(spec.key_heads)]

@@ -115,7 +115,7 @@ def test_float64_is_exact(case: Case) -> None:
 def test_the_number_of_parts_changes_nothing_but_the_rounding() -> None:
     case = CASES["one query"]
     arrays, names, (out, _) = case.build()
-    for splits in (1, 8):
+    for splits in (1, 5):
         got, _ = decode_attention(
             *arrays, **names, **case.parameters(), splits=splits, implementation="interpreted_triton"
         )
@@ -136,9 +136,11 @@ def test_a_long_cache_takes_the_loop_by_itself() -> None:
 
 @pytest.mark.parametrize("implementation", SOON)
 def test_two_runs_are_equal_bit_for_bit(implementation: str) -> None:
-    arrays, names, _ = CASES["one query, all heads"].build()
-    runs = [decode_attention(*arrays, **names, implementation=implementation) for _ in range(2)]
-    np.testing.assert_array_equal(*runs)
+    case = CASES["window on both sides"]
+    arrays, names, _ = case.build()
+    runs = [decode_attention(*arrays, **names, **case.parameters(), implementation=implementation) for _ in range(2)]
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 2), (2, 0, 2), (2, 1, 0)])

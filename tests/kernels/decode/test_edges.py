@@ -96,7 +96,7 @@ def test_infinite_keys_follow_ieee(implementation: str) -> None:
     assert (lse == -np.inf).all()
 
 
-@pytest.mark.parametrize("implementation", EVERY)
+@pytest.mark.parametrize("implementation", ["reference", "blocked_xla"])
 def test_entries_that_nobody_needs_name_no_page(implementation: str) -> None:
     query, key, value, _ = cache()
     lengths = np.array([60, 33], np.int32)

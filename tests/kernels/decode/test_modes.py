@@ -168,17 +168,29 @@ def test_memory_does_not_grow_with_the_cache() -> None:
     assert max(sizes) - min(sizes) <= 1 << 16
 
 
-def test_sharded_over_batch_and_heads() -> None:
+@pytest.mark.parametrize("page", [0, 64])
+def test_sharded_over_batch_and_heads(page: int) -> None:
     draw = np.random.default_rng(0)
-    query = draw.normal(size=(4, 1, 8, 8)).astype(np.float32)
-    key, value = (draw.normal(size=(4, 65, 2, 8)).astype(np.float32) for _ in range(2))
-    lengths = np.array([65, 3, 40, 0], np.int32)
-    run = functools.partial(decode_attention, implementation="blocked_xla")
-    expected = run(query, key, value, lengths)
+    query = draw.normal(size=(4, 1, 8, 16)).astype(np.float32)
+    key, value = (draw.normal(size=(4, 2048, 4, 16)).astype(np.float32) for _ in range(2))
+    lengths = np.array([2048, 3, 600, 0], np.int32)
+    call = functools.partial(decode_attention, implementation="xla")
+    expected = call(query, key, value, lengths)
     mesh = Mesh(np.array(jax.devices()[:8]).reshape(4, 2), ("rows", "heads"))
     by_head, by_row = PartitionSpec("rows", None, "heads"), PartitionSpec("rows")
-    placed = [jax.device_put(x, NamedSharding(mesh, by_head)) for x in (query, key, value)]
-    got = jax.jit(run)(*placed, jax.device_put(lengths, NamedSharding(mesh, by_row)))
-    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
-    mapped = jax.shard_map(run, mesh=mesh, in_specs=(by_head, by_head, by_head, by_row), out_specs=by_head)
-    np.testing.assert_allclose(jax.jit(mapped)(query, key, value, lengths), expected, rtol=1e-6, atol=1e-6)
+    pool, arrays = by_head, [query, key, value, lengths]
+    if page:
+        # All devices of a head have its pages.
+        pool = PartitionSpec(None, None, "heads")
+        pages = [x.reshape(-1, page, *x.shape[2:]) for x in (key, value)]
+        arrays = [query, *pages, np.arange(4 * 2048 // page, dtype=np.int32).reshape(4, -1), lengths]
+        call = functools.partial(paged_attention, implementation="xla")
+    specs = (by_head, pool, pool, *[by_row] * (len(arrays) - 3))
+    placed = [jax.device_put(x, NamedSharding(mesh, spec)) for x, spec in zip(arrays, specs, strict=True)]
+    program = jax.jit(call).lower(*placed).compile()
+    np.testing.assert_allclose(program(*placed), expected, rtol=2e-6, atol=2e-6)
+    # No device sees the cache of another.
+    assert "all-gather" not in program.as_text()
+    if not page:
+        mapped = jax.shard_map(call, mesh=mesh, in_specs=specs, out_specs=by_head)
+        np.testing.assert_allclose(jax.jit(mapped)(*arrays), expected, rtol=2e-6, atol=2e-6)
