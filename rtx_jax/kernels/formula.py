@@ -156,10 +156,16 @@ def _primitive(name: str, body: Callable[..., Arrays]) -> Primitive:
     primitive = Primitive(name)
     primitive.multiple_results = True
     _BODIES[primitive] = body
-    primitive.def_impl(lambda *arrays, **params: _compiled(primitive, tuple(params.items()))(*arrays))
+    primitive.def_impl(functools.partial(_evaluate, primitive))
     primitive.def_abstract_eval(lambda *avals, **params: _avals(primitive, tuple(params.items()), avals))
     register_lowering(primitive, functools.partial(_chosen, primitive))
     return primitive
+
+
+def _evaluate(primitive: Primitive, *arrays: jax.Array, **params: object) -> list[jax.Array]:
+    # Under `jax.disable_jit` the program would call this again, for ever.
+    with jax.disable_jit(False):
+        return _compiled(primitive, tuple(params.items()))(*arrays)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -216,7 +222,7 @@ def _jvp(primals: Sequence[jax.Array], tangents: Sequence[object], *, formula: F
         return out, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in out]
     if sum(active) == 1 and active.index(True) in formula.linear:
         # The function of the tangent: the operand itself need not be kept.
-        moving = _filled(primals, active, _only(tangents, active))  # type: ignore[type-var]
+        moving = [t if a else x for t, a, x in zip(tangents, active, primals, strict=True)]
         return out, _forward_p.bind(*vary_alike(*moving), formula=formula)  # type: ignore[arg-type]
     arrays = vary_alike(*primals, *out[: formula.kept], *_only(tangents, active))  # type: ignore[arg-type]
     return out, _tangent_p.bind(*arrays, formula=formula, active=active)

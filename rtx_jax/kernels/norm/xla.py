@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ...raw._kinds import accumulator, cast
@@ -108,7 +109,8 @@ def backward_by_blocks(
     block = max(_BLOCK_ELEMENTS // size, 8)
     if count <= block:
         return backward(arrays, cotangents, wanted, spec=spec)
-    flat = tuple(t.reshape(count, size) for t in (x, *cotangents))
+    flat = tuple(_bits(t.reshape(count, size)) for t in (x, *cotangents))
+    dtypes = [t.dtype for t in (x, *cotangents)]
     work = accumulator(x.dtype)
     names = _names(spec)
     ask = dict(zip(names, wanted, strict=True))
@@ -116,11 +118,12 @@ def backward_by_blocks(
     def step(
         sums: tuple[jax.Array, ...], part: tuple[jax.Array, ...]
     ) -> tuple[tuple[jax.Array, ...], jax.Array | None]:
-        slope, seed, normal = _rows(part[0], weight, part[1:], spec)
+        own, *seeds = (_floats(t, dtype) for t, dtype in zip(part, dtypes, strict=True))
+        slope, seed, normal = _rows(own, weight, tuple(seeds), spec)
         ones = jnp.ones((1, seed.shape[0]), work)
         terms = {"weight": seed * normal, "bias": seed}
         more = tuple(lax.dot(ones, terms[name], precision="highest")[0] for name in names[1:] if ask[name])
-        return tuple(a + b for a, b in zip(sums, more, strict=True)), slope if ask["x"] else None
+        return tuple(a + b for a, b in zip(sums, more, strict=True)), _bits(slope) if ask["x"] else None
 
     whole = count // block * block
     start = tuple(jnp.zeros(size, work) for name in names[1:] if ask[name])
@@ -129,6 +132,15 @@ def backward_by_blocks(
     if whole < count:
         sums, last = step(sums, tuple(t[whole:] for t in flat))
         slopes = None if slopes is None or last is None else lax.concatenate([slopes, last], 0)
-    found = [] if slopes is None else [slopes.reshape(x.shape)]
+    found = [] if slopes is None else [_floats(slopes, x.dtype).reshape(x.shape)]
     owners = [t for t, name in ((weight, "weight"), (bias, "bias")) if t is not None and ask[name]]
     return (*found, *(cast(total, t.dtype) for total, t in zip(sums, owners, strict=True)))
+
+
+def _bits(x: jax.Array) -> jax.Array:
+    """Return 16-bit floats as integers: XLA's CPU code moves floats below 32 bits as float32, whole arrays of them."""
+    return lax.bitcast_convert_type(x, np.uint16) if x.dtype.itemsize == 2 else x
+
+
+def _floats(bits: jax.Array, dtype: np.dtype) -> jax.Array:
+    return bits if bits.dtype == dtype else lax.bitcast_convert_type(bits, dtype)

@@ -95,7 +95,8 @@ def turn_by_blocks(x: jax.Array, cos: jax.Array, sin: jax.Array, *, layout: str,
         return lax.dynamic_update_slice(held, turned[None, None], place)
 
     count = np.int32(shape.outer * shape.repeats * blocks)
-    return lax.fori_loop(np.int32(0), count, step, x.reshape(shape.full)).reshape(x.shape)
+    out: jax.Array = lax.fori_loop(np.int32(0), count, step, x.reshape(shape.full))
+    return out.reshape(x.shape)
 
 
 def backward(

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from jax.test_util import check_grads
 
 from rtx_jax import errors
 from rtx_jax.kernels.cross_entropy import cross_entropy
+from tests.kernels.modes import assert_same_modes
 
 RNG = np.random.default_rng(0)
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -108,15 +108,19 @@ def test_ignored_tokens_may_hold_nan_and_other_labels_give_it() -> None:
 
 
 def test_every_mode_of_differentiation() -> None:
-    with jax.enable_x64(True):
-        operands = tuple(x[:7] if x.shape[0] == WORDS else x for x in data(np.float64))
-        labels = np.array([1, 6, -100, 3, 0, 5, -100])
+    labels = np.array([1, 6, -100, 3, 0, 5, -100])
+    counts = labels != -100
 
-        @jax.jit
-        def fn(h: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
-            return cross_entropy(h, w, labels, bias=b, label_smoothing=0.1, z_loss=0.01, softcap=2.0, block=3)
+    def fn(h: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
+        return cross_entropy(h, w, labels, bias=b, label_smoothing=0.1, z_loss=0.01, softcap=2.0, block=3)
 
-        check_grads(fn, operands, order=2, modes=("fwd", "rev"))
+    def plain(h: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
+        logits = 2 * jnp.tanh((h @ w.T + b) / 2)
+        lse = jnp.log(jnp.exp(logits).sum(1))
+        losses = lse - 0.9 * logits[np.arange(7), labels] - 0.1 * logits.mean(1) + 0.01 * lse**2
+        return jnp.where(counts, losses, 0).sum() / counts.sum()
+
+    assert_same_modes(fn, plain, [RNG.standard_normal(s) for s in ((7, 5), (7, 5), (7,))])
 
 
 def test_batches() -> None:
