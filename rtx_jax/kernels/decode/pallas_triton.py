@@ -61,6 +61,8 @@ def unsupported(spec: DecodeSpec, target: Target) -> list[str]:
         reasons.append("this version of JAX has no Pallas on Triton")
     if target.capability is not None and target.capability < (7, 5):
         reasons.append(f"it needs compute capability 7.5, and this device has {target.capability}")
+    elif target.capability is not None and target.capability < (8, 0) and spec.factors.name == "bfloat16":
+        reasons.append(f"bfloat16 needs compute capability 8.0, and this device has {target.capability}")
     if spec.accumulator.itemsize == 8:
         reasons.append("float64 is not implemented")
     if spec.rows > _MAX_ROWS:
