@@ -28,8 +28,9 @@ their plugins compile on the machine itself.
 
 Figures are MiB of temporary memory, from the compiler's own analysis: what a program takes beside its arguments and
 results. `lowered` means that no memory is known, `-` that the implementation is not for that device. Shapes are in
-`tests/aot/programs.py`. Where ptxas had to put registers of a kernel into memory, the cell says how many bytes of each
-thread; anywhere else there is none.
+`tests/aot/programs.py`. They are small, and so libtpu keeps most temporaries of a v5e and a v6e in the chip's vector
+memory, which it does not count; the column of the v5p shows them. Where ptxas had to put registers of a kernel into
+memory, the cell says how many bytes of each thread; anywhere else there is none.
 
 """
 FOOT = """

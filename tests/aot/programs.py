@@ -126,7 +126,7 @@ def _decode(implementation: str, devices: tuple[AbsentDevice, ...], kernel: str 
             query, key, value, lengths, key_scale=key_scale, value_scale=value_scale, implementation=implementation
         )
 
-    # Below the cache in float32, of which nothing may make a copy: 32 MiB.
+    # Below keys and values in float32, which nothing may make of them: 32 MiB.
     shared = (devices, kernel, 31 << 20)
     return [
         Case("decode, contiguous", implementation, "forward", contiguous, [query, cache, cache, lengths], *shared),
