@@ -171,9 +171,9 @@ def _add(
     if entropy:
         # A weight of 0 takes nothing, whatever its score.
         below = jnp.where(weights > 0.0, weights * (scores - level), 0.0)
-        shift = jnp.where(old == -math.inf, 0.0, (old - level) * stats[_L : _L + 1, :])
-        found = (stats[_BELOW : _BELOW + 1, :] + shift) * rescale
-        stats[_BELOW : _BELOW + 1, :] = found + jnp.sum(below, 0, keepdims=True)
+        shifted = stats[_BELOW : _BELOW + 1, :] + (old - level) * stats[_L : _L + 1, :]
+        kept = jnp.where(rescale > 0.0, shifted * rescale, 0.0)
+        stats[_BELOW : _BELOW + 1, :] = kept + jnp.sum(below, 0, keepdims=True)
     stats[_M : _M + 1, :] = m
     stats[_L : _L + 1, :] = stats[_L : _L + 1, :] * rescale + jnp.sum(weights, 0, keepdims=True)
     if keep is None:
