@@ -173,3 +173,11 @@ def test_entropy_and_column_scores() -> None:
     )
     assert "attention_column_sums" in program.text
     assert spilled_bytes(program) == [0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [{"size": 256}, {"window": (None, 0), "segments": True}])
+def test_64_bit_types_change_nothing(change: dict[str, Any]) -> None:
+    with jax.enable_x64(True):
+        check_forward(spec_of(**change))
+        check_backward(spec_of(**change))

@@ -135,8 +135,8 @@ class Shape:
         stop = queries if left is None else minimum(queries, last + (left + 1))
         full_stop = self.queries if left is None else first + (left + 1)
         # Keys past the end of the row are seen by nobody, those of the last block not by all.
-        stop = jnp.where(column < length, stop, 0)
-        full_stop = jnp.where(column + count <= length, full_stop, 0)
+        stop = jnp.where(column < length, jnp.int32(stop), np.int32(0))
+        full_stop = jnp.where(column + count <= length, jnp.int32(full_stop), np.int32(0))
         return self._blocks(start, full_start, full_stop, stop, self.block_q, self.queries)
 
     def _blocks(
@@ -295,7 +295,8 @@ def within(bounds: tuple[Any, ...], first: Any, last: Any) -> tuple[Any, ...]:
 def run_loop(start: Any, stop: Any, body: Callable[[Any, Any], Any], carry: Any) -> Any:
     """Run ``body(i, carry)``, counting in int32 whatever the state of 64-bit types."""
     start, stop = (np.int32(x) if isinstance(x, int) else x for x in (start, stop))
-    return lax.fori_loop(start, stop, body, carry)
+    # Between constant bounds JAX counts in its default integer all the same.
+    return lax.fori_loop(start, stop, lambda i, c: body(lax.convert_element_type(i, jnp.int32), c), carry)
 
 
 def swizzled(shape: tuple[int, ...], dtype: Any, widest_bytes: int = 128) -> Any:
