@@ -30,7 +30,7 @@ from jax import lax
 
 from .spec import AttentionSpec, Operands
 
-__all__ = ["Blocks", "Index", "Tiles", "Walk", "default_blocks", "diagonals"]
+__all__ = ["Blocks", "Index", "Tiles", "Walk", "default_blocks", "diagonals", "fitting_blocks"]
 
 Index: TypeAlias = "jax.Array | np.int32 | int"
 
@@ -57,14 +57,14 @@ class Blocks:
     heads: int = 1
 
 
-# One step has so many scores: enough for every core, and little enough for its caches. Measured on 2 cores with blocks
-# of 512: with four times as many a call takes 1.15 times as long.
+# One step has so many scores: enough for every core, and little enough for its caches. Measured with blocks of 512:
+# with four times as many a call takes 1.15 times as long.
 _SCORES = 8 * 256 * 256
 _LONG = 4096
 
 
-def default_blocks(spec: AttentionSpec) -> Blocks:
-    """Return block sizes that are good on a processor with few cores.
+def default_blocks(spec: AttentionSpec, direction: str = "forward", /) -> Blocks:
+    """Return block sizes for a direction, ``"forward"`` or ``"backward"``, that are good on a few cores.
 
     Blocks of 256, and of 512 beyond 4096 positions, but at most a quarter of the window, as what is computed beside
     the window grows with the block; query blocks shrink where many query heads share a key head.
@@ -74,12 +74,20 @@ def default_blocks(spec: AttentionSpec) -> Blocks:
         size = min(size, max(128, _power_below((spec.window[0] + spec.window[1] + 1) // 4)))
     key = _even(spec.keys, size)
     query = _even(spec.queries, min(size, max(16, size * 8 // max(spec.group, 1))))
-    # A tile of the bias or of the mask has its place in the caches too.
+    # A tile of the bias or of the mask has its place in the caches too, and so has each of the backward pass.
     dense = any(shape is not None and min(shape[2:]) > 1 for shape in (spec.mask, spec.bias))
-    wanted = max(1.0, _SCORES / (4 if dense else 1) / (spec.group * query * key))
+    share = 4 if dense else 2 if direction == "backward" else 1
+    wanted = max(1.0, _SCORES / share / (spec.group * query * key))
     heads = _divisor(spec.key_heads, wanted)
     batch = _divisor(spec.batch, wanted / heads) if heads == spec.key_heads else 1
     return Blocks(query, key, batch, heads)
+
+
+def fitting_blocks(spec: AttentionSpec, blocks: Blocks) -> Blocks:
+    """Return block sizes that were found for another call as this one can have them."""
+    heads = math.gcd(blocks.heads, spec.key_heads)
+    batch = math.gcd(blocks.batch, spec.batch) if heads == spec.key_heads else 1
+    return Blocks(min(blocks.query, spec.queries), min(blocks.key, spec.keys), batch, heads)
 
 
 def _power_below(number: int) -> int:

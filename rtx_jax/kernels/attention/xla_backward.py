@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from .spec import AttentionSpec, Gradients, Operands
-from .tiles import Blocks, Index, Tiles, default_blocks, split
+from .tiles import Blocks, Index, Tiles, default_blocks, fitting_blocks, split
 from .xla_layout import at, join, product, split_keys, split_queries, split_rows
 from .xla_scores import exponential, precision_of, softcapped
 from .xla_values import finite
@@ -82,7 +82,7 @@ def backward(
             jnp.zeros_like(operands.bias) if bias and operands.bias is not None else None,
             jnp.zeros_like(operands.sinks) if sinks and operands.sinks is not None else None,
         )
-    tiles = Tiles(spec, operands, blocks or default_blocks(spec))
+    tiles = Tiles(spec, operands, fitting_blocks(spec, blocks) if blocks else default_blocks(spec, "backward"))
     work = spec.accumulator
     exp, precision = exponential(spec), precision_of(spec)
     zero = np.zeros((), work)

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from .spec import AttentionSpec, Operands
-from .tiles import Blocks, Index, Tiles, default_blocks, split
+from .tiles import Blocks, Index, Tiles, default_blocks, fitting_blocks, split
 from .xla_layout import at, join, join_rows, product, split_keys, split_queries
 from .xla_scores import exponential, precision_of, softcapped
 from .xla_values import finite, hidden_to_zero, what_is_seen
@@ -54,7 +54,7 @@ def forward(
     if 0 in (spec.batch, spec.queries, spec.keys, spec.heads):
         shape = (*operands.query.shape[:-1], spec.value_size)
         return jnp.zeros(shape, spec.dtype), jnp.full((spec.batch, spec.heads, spec.queries), -np.inf, spec.accumulator)
-    tiles = Tiles(spec, operands, blocks or default_blocks(spec))
+    tiles = Tiles(spec, operands, fitting_blocks(spec, blocks) if blocks else default_blocks(spec, "forward"))
     work = spec.accumulator
     query = split_queries(tiles, operands.query)
     key = split_keys(tiles, operands.key)

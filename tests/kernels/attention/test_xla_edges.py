@@ -15,7 +15,7 @@ import pytest
 from rtx_jax._compat import x64
 from rtx_jax.kernels.attention import xla
 from rtx_jax.kernels.attention.spec import AttentionSpec, Operands, Target
-from rtx_jax.kernels.attention.tiles import Tiles, default_blocks, diagonals
+from rtx_jax.kernels.attention.tiles import Tiles, default_blocks, diagonals, fitting_blocks
 from tests.kernels.attention.dense import Exact, attend, random_operands, seen_keys
 
 NAN, INF = math.nan, math.inf
@@ -317,12 +317,21 @@ def test_far_offsets_and_wide_windows_do_not_wrap() -> None:
 @pytest.mark.parametrize("lengths", [(1, 1), (4096, 4096), (8192, 8192), (1000, 70000), (129, 7)])
 def test_default_blocks_fit(lengths: tuple[int, int]) -> None:
     for heads, key_heads, window in ((8, 8, (None, 0)), (64, 1, (None, None)), (6, 3, (100, 0)), (25, 25, (511, 512))):
-        blocks = default_blocks(AttentionSpec(6, *lengths, heads, key_heads, 64, 64, F32, window=window))
+        spec = AttentionSpec(6, *lengths, heads, key_heads, 64, 64, F32, window=window)
+        blocks, smaller = default_blocks(spec), default_blocks(spec, "backward")
         assert 1 <= blocks.query <= min(512, lengths[0]) and 1 <= blocks.key <= min(512, lengths[1])
+        assert smaller == dataclasses.replace(blocks, batch=smaller.batch, heads=smaller.heads)
+        assert smaller.batch * smaller.heads <= blocks.batch * blocks.heads
         assert 6 % blocks.batch == 0 and key_heads % blocks.heads == 0
         assert blocks.batch == 1 or blocks.heads == key_heads
         if lengths[1] > 128:
             assert window != (511, 512) or max(blocks.query, blocks.key) <= 256
+
+
+def test_blocks_of_another_call_are_made_to_fit() -> None:
+    blocks = xla.Blocks(512, 512, 4, 8)
+    assert fitting_blocks(PLAIN, blocks) == xla.Blocks(T, T, 2, 1)
+    assert fitting_blocks(dataclasses.replace(PLAIN, heads=12, key_heads=12), blocks) == xla.Blocks(T, T, 1, 4)
 
 
 def test_every_call_is_supported() -> None:
