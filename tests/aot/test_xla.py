@@ -46,10 +46,12 @@ def compiled(device: AbsentDevice, function: Callable[..., object], length: int)
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [attention, both])
 @pytest.mark.parametrize("device", COMPILED)
-def test_memory_grows_with_the_length_alone(device: str, function: Callable[..., object]) -> None:
-    short, long = (compiled(COMPILED[device](), function, length).temp_bytes for length in (8192, 32768))
-    assert short is not None and long is not None
-    assert long < 5 * short
+def test_a_long_sequence_takes_little_memory(device: str, function: Callable[..., object]) -> None:
+    length = 32768
+    program = compiled(COMPILED[device](), function, length)
+    # A few tables of the size of the queries, where the scores of one head alone would take 4 GiB.
+    assert program.temp_bytes is not None
+    assert program.temp_bytes < 24 * length * HEADS * SIZE * 2
 
 
 @pytest.mark.parametrize("function", [attention, both])
