@@ -59,7 +59,7 @@ def cases(length: int) -> Iterator[Case]:
                 return rope(x, cos, sin, layout=layout)
 
             def back(way: jax.Array, cos: jax.Array, sin: jax.Array, layout: str = layout) -> object:
-                return jax.vjp(lambda t: rope(t, cos, sin, layout=layout), jnp.zeros_like(way))[1](way)
+                return jax.vjp(lambda still: rope(still, cos, sin, layout=layout), jnp.zeros_like(way))[1](way)
 
             yield Case(f"rope {layout} {tag}", turn, (x, cos, sin), (x,), goal)
             yield Case(f"rope {layout} backward {tag}", back, (way, cos, sin), (way,), goal)
