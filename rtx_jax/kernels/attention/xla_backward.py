@@ -135,9 +135,9 @@ def backward(
         if keep is not None:
             ds = jnp.where(keep, ds, zero)
         p, ds = p.reshape(flat_tile), ds.reshape(flat_tile)
-        d_key = state.key + product(ds, q.astype(work), (3, 2), work, precision)
-        d_value = state.value + product(p, d.astype(work), (3, 2), work, precision)
-        d_query = product(at(turned, keys).astype(work), ds, (3, 2), work, precision)
+        d_key = state.key + product(ds, q, (3, 2), work, precision)
+        d_value = state.value + product(p, d, (3, 2), work, precision)
+        d_query = product(at(turned, keys), ds, (3, 2), work, precision)
         d_query = lax.dynamic_update_index_in_dim(state.query, at(state.query, queries) + d_query, queries, 0)
         return _State(d_query, d_key, d_value, d_bias)
 

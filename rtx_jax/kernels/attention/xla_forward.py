@@ -92,7 +92,7 @@ def forward(
         shift = m if keep is None else jnp.where(m == nothing, zero, m)
         alpha = jnp.exp(state.m - shift)
         p = exp(s - shift[..., None])
-        values = product(p.reshape(*rows[:2], -1, p.shape[-1]), v.astype(work), (3, 2), work, precision)
+        values = product(p.reshape(*rows[:2], -1, p.shape[-1]), v, (3, 2), work, precision)
         return _State(m, state.total * alpha + jnp.sum(p, -1), state.acc * alpha[..., None] + values.reshape(*rows, -1))
 
     def block(flat: Index) -> tuple[jax.Array, jax.Array]:

@@ -99,9 +99,15 @@ def at(x: jax.Array, index: Index) -> jax.Array:
 def product(
     x: jax.Array, y: jax.Array, contract: tuple[int, int], accumulator: np.dtype, precision: lax.Precision
 ) -> jax.Array:
-    """Return the products of the matrices of two blocks, summed over one axis of each."""
+    """Return the products of the matrices of two blocks, summed over one axis of each.
+
+    Halves are multiplied as what they are summed in: nothing is lost, processors without products of halves take
+    longer for those, and with the default precision others still take them for halves.
+    """
     dims = (((contract[0],), (contract[1],)), ((0, 1), (0, 1)))
-    return lax.dot_general(x, y, dims, precision=precision, preferred_element_type=accumulator)
+    return lax.dot_general(
+        x.astype(accumulator), y.astype(accumulator), dims, precision=precision, preferred_element_type=accumulator
+    )
 
 
 def _pad(x: jax.Array, axis: int, rest: int, fill: float = 0.0) -> jax.Array:
