@@ -84,6 +84,18 @@ def test_gradients(which: str, blocked: bool, dtype: np.dtype, monkeypatch: pyte
         np.testing.assert_allclose(np.asarray(found[3]), want[2], atol=3e-5, rtol=0)
 
 
+@pytest.mark.slow
+@WHICH
+@pytest.mark.parametrize("shape", [(1, 1), (64, 1000), (1000, 64), (3000, 129)], ids=str)
+def test_more_sizes(which: str, shape: tuple[int, ...]) -> None:
+    x, seed, weight, bias = data(shape)
+    found = jax.jit(lambda x, w, b: jax.vjp(lambda x, w: called(which, x, w, b), x, w)[1](seed))(x, weight, bias)
+    eps = 1e-6 if which == "rms" else 1e-5
+    want = gradients(np.asarray(x), np.asarray(weight, np.float64), np.asarray(seed), eps, which == "layer")
+    for got, exact in zip(found, want, strict=False):
+        np.testing.assert_allclose(np.asarray(got), exact, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, True), (False, False, True)], ids=str)
 def test_only_what_is_wanted(wanted: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "_BLOCK_ELEMENTS", 8 * 16)

@@ -45,6 +45,19 @@ def test_values(layout: str, dtype: np.dtype, channels: int) -> None:
     np.testing.assert_array_equal(np.asarray(got)[..., channels:], np.asarray(x)[..., channels:])
 
 
+@pytest.mark.slow
+@LAYOUT
+@pytest.mark.parametrize("length", [1, 64, 1000])
+@pytest.mark.parametrize("channels", [2, 64, 130])
+def test_more_sizes(layout: str, length: int, channels: int) -> None:
+    x = jnp.asarray(RNG.standard_normal((1, length, 2, 130)), jnp.float32)
+    angle = radians(np.arange(length), channels)
+    got, back = jax.vjp(lambda x: rope(x, *tables(length, channels), layout=layout, rotary_dim=channels), x)
+    np.testing.assert_allclose(np.asarray(got), turned(np.asarray(x), angle[:, None], layout), atol=3e-6)
+    want = turned(np.asarray(x), -angle[:, None], layout)
+    np.testing.assert_allclose(np.asarray(back(x)[0]), want, atol=3e-6)
+
+
 @LAYOUT
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.uint32], ids=str)
 def test_positions_of_any_integer_dtype_are_traced(layout: str, dtype: type) -> None:
