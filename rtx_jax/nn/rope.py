@@ -8,6 +8,7 @@ from .._array import Array
 from ..core.axes import as_int
 from ..core.devices import DeviceLike
 from ..core.dtypes import DTypeLike, float32
+from ..kernels.rope import Scaling
 from ..namespace.creation import asarray
 from ..ops.rope import rope as _raw
 from ..ops.rope import rope_tables as _tables
@@ -76,6 +77,7 @@ def rope_tables(
     /,
     *,
     base: float = 10000.0,
+    scaling: Scaling | None = None,
     dtype: DTypeLike = float32,
     device: DeviceLike | None = None,
 ) -> tuple[Array, Array]:
@@ -89,6 +91,9 @@ def rope_tables(
         Number of channels that are turned; even.
     base
         Ratio of the longest to the shortest wavelength.
+    scaling
+        ``LinearScaling``, ``YarnScaling`` or ``Llama3Scaling`` of `rtx_jax.kernels`: how the model was made to read
+        further than it was trained.
     dtype
         Floating; the angles are computed in float64 whatever it is.
     device
@@ -102,7 +107,7 @@ def rope_tables(
     Raises
     ------
     InvalidArgument
-        The length is negative, the number of channels odd, or the base not positive.
+        The length is negative, the number of channels odd, the base not positive, or `scaling` is none.
     """
-    cos, sin = (np.asarray(table) for table in _tables(length, dim, base=base))
+    cos, sin = (np.asarray(table) for table in _tables(length, dim, base=base, scaling=scaling))
     return asarray(cos, dtype=dtype, device=device), asarray(sin, dtype=dtype, device=device)

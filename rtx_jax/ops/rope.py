@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from ..checks import rope as _check
+from ..kernels.rope import Scaling, rope_frequencies
 from ..kernels.rope import rope as _rotary
 
 __all__ = ["rope", "rope_tables"]
@@ -42,11 +43,13 @@ def rope(
     return _rotary(x, cos, sin, positions, layout=layout, seq_axis=seq_axis, rotary_dim=rotary_dim)
 
 
-def rope_tables(length: int, dim: int, *, base: float = 10000.0) -> tuple[np.ndarray, np.ndarray]:
+def rope_tables(
+    length: int, dim: int, *, base: float = 10000.0, scaling: Scaling | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the cosines and sines of ``position * base**(-2 i / dim)``, each float64 of shape (length, dim/2).
 
-    They are made on the host in float64: in float32 the angle of position 100,000 is off by 0.004.
+    They are made on the host in float64: in float32 the angle of position 100,000 is off by 0.004. `scaling` is one of
+    `rtx_jax.kernels`, for longer contexts.
     """
     count, width, scale = _check.tables(length, dim, base)
-    angles = np.arange(count)[:, None] * scale ** (-np.arange(0, width, 2) / max(width, 1))
-    return np.cos(angles), np.sin(angles)
+    return rope_frequencies(width, base=scale, scaling=scaling).tables(count)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .face import rope
-from .frequencies import Frequencies, LinearScaling, Llama3Scaling, YarnScaling, rope_frequencies
+from .frequencies import Frequencies, LinearScaling, Llama3Scaling, Scaling, YarnScaling, rope_frequencies
 
-__all__ = ["Frequencies", "LinearScaling", "Llama3Scaling", "YarnScaling", "rope", "rope_frequencies"]
+__all__ = ["Frequencies", "LinearScaling", "Llama3Scaling", "Scaling", "YarnScaling", "rope", "rope_frequencies"]

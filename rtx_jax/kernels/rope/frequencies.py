@@ -11,7 +11,7 @@ from ...checks.elementwise import scalar
 from ...checks.parameters import positive, whole
 from ...errors import InvalidArgument
 
-__all__ = ["Frequencies", "LinearScaling", "Llama3Scaling", "YarnScaling", "rope_frequencies"]
+__all__ = ["Frequencies", "LinearScaling", "Llama3Scaling", "Scaling", "YarnScaling", "rope_frequencies"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rtx_jax import errors
+from rtx_jax import errors, nn
 from rtx_jax.kernels.rope import LinearScaling, Llama3Scaling, YarnScaling, rope_frequencies
 
 
@@ -49,6 +49,16 @@ def test_yarn_interpolates_by_parts() -> None:
     assert found.tables(1)[0][0, 0] == pytest.approx(1.138629436)
     assert rope_frequencies(64, scaling=YarnScaling(4.0, 4096, attention_factor=1.0)).factor == 1.0
     assert rope_frequencies(64, scaling=YarnScaling(1.0, 4096)).factor == 1.0
+
+
+def test_the_face_makes_tables_of_them() -> None:
+    scaling = YarnScaling(4.0, 4096)
+    cos, sin = nn.rope_tables(5, 8, base=5e5, scaling=scaling)
+    want = rope_frequencies(8, base=5e5, scaling=scaling).tables(5)
+    np.testing.assert_array_equal(np.asarray(cos), want[0].astype(np.float32))
+    np.testing.assert_array_equal(np.asarray(sin), want[1].astype(np.float32))
+    with pytest.raises(errors.InvalidArgument, match="scaling"):
+        nn.rope_tables(5, 8, scaling="yarn")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
