@@ -137,6 +137,9 @@ def assert_close(got: dict[str, np.ndarray], spec: AttentionSpec, *given: Any) -
         np.testing.assert_array_equal(got[name][~finite], exact[~finite], err_msg=name)
         bound = 2e-6 if name == "lse" else 2 * float(jnp.finfo(spec.dtype).eps)
         scale = max(1.0, np.abs(exact[finite]).max(initial=0))
+        if name == "bias" and spec.bias is not None and spec.bias[2] == 1:
+            # Each row adds the rounding of its result, where the rows themselves may cancel.
+            scale *= spec.queries**0.5
         np.testing.assert_allclose(got[name][finite], exact[finite], rtol=0, atol=bound * scale, err_msg=name)
 
 
