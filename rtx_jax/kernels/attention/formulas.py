@@ -55,11 +55,12 @@ class _Weights:
         del queries, keys
         x = dict(zip(self.names, slices, strict=True))
         scores = product(_SCORES, self.precision, x["query"], x["key"]) * self.scale
+        seen = self._seen(x)
         if self.softcap is not None:
-            scores = self.softcap * lax.tanh(scores / self.softcap)
+            # The slope at a NaN that is hidden would be NaN.
+            scores = self.softcap * lax.tanh(jnp.where(seen, scores, 0) / self.softcap)
         if "bias" in x:
             scores = scores + x["bias"]
-        seen = self._seen(x)
         power = scores - x["lse"][..., None]
         # No score is above the log-sum-exp, but large ones that are formed twice may differ by more than 1.
         power = power - lax.stop_gradient(jnp.maximum(power, 0))

@@ -97,7 +97,10 @@ def _weights(
     scores, slope = view.scored(products, head, t, s, across)
     weights = jnp.exp2((scores - (lse[None, :] if across else lse[:, None])) * LOG2_E)
     keep = view.keep(head, t, s, positions, across)
-    return weights if keep is None else jnp.where(keep, weights, 0.0), keep, slope
+    if keep is None:
+        return weights, keep, slope
+    # The slope at a NaN that is hidden is NaN too.
+    return jnp.where(keep, weights, 0.0), keep, None if slope is None else jnp.where(keep, slope, 0.0)
 
 
 def _slopes(

@@ -147,6 +147,9 @@ def scores(spec: AttentionSpec, operands: Operands, seen: jax.Array | None) -> j
     key = lax.convert_element_type(operands.key, work)
     found = guard_dot(product(_SCORES[spec.layout], spec.precision, query, key)) * spec.scale
     if spec.softcap is not None:
+        if seen is not None:
+            # The slope at a NaN that is hidden would be NaN.
+            found = jnp.where(seen, found, lax.full_like(found, 0))
         found = spec.softcap * lax.tanh(found / spec.softcap)
     if operands.bias is not None:
         found = found + _grouped(spec, lax.convert_element_type(operands.bias, work))

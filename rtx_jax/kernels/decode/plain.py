@@ -51,10 +51,16 @@ def partial(spec: DecodeSpec, operands: DecodeOperands, *, interpret: bool = Fal
         return jnp.where(used if x.ndim == 3 else used[..., None], x.astype(work), 0)
 
     key, value = clean(key), clean(value)
-    scores = _product(spec.precision, operands.query.astype(work), key)
-    scores = scores_of(spec, scores, operands.factor, None if key_scale is None else clean(key_scale)[:, :, None])
     first, stop = (x[..., None] for x in row_ranges(spec, operands.lengths, operands.offsets))
-    scores = jnp.where((at[:, :, None] >= first) & (at[:, :, None] < stop), scores, -jnp.inf)
+    seen = (at[:, :, None] >= first) & (at[:, :, None] < stop)
+
+    def shown(x: jax.Array) -> jax.Array:
+        # Slopes at a NaN that other queries see would be NaN.
+        return jnp.where(seen, x, 0)
+
+    scores = shown(_product(spec.precision, operands.query.astype(work), key))
+    scale = None if key_scale is None else shown(clean(key_scale)[:, :, None])
+    scores = jnp.where(seen, scores_of(spec, scores, operands.factor, scale), -jnp.inf)
     m = lax.stop_gradient(jnp.max(scores, -1, initial=-jnp.inf))
     weights = jnp.exp(scores - safe_top(m)[..., None])
     total = jnp.sum(weights, -1)

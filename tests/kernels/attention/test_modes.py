@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rtx_jax._compat import x64
-from rtx_jax.kernels.attention import extras, reference, walk
+from rtx_jax.kernels.attention import extras, flash_attention, reference, walk
 from rtx_jax.kernels.attention.primitives import attention
 from rtx_jax.kernels.attention.spec import AttentionSpec, Operands
 from tests.kernels.attention.dense import random_operands
@@ -293,6 +293,36 @@ def test_entropy_and_column_scores_have_derivatives(kind: str) -> None:
     got, want = both(ours), both(exact)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("implementation", ["xla", "reference"])
+def test_a_hidden_nan_beside_a_softcap_reaches_no_derivative(implementation: str) -> None:
+    """Of the result, the entropy and the column scores, of the first and the second order."""
+    draw = np.random.default_rng(0)
+    query, key, value = (jnp.asarray(draw.normal(size=(1, 4, 1, 3)), np.float32) for _ in range(3))
+    mask = jnp.arange(4) < 2
+
+    def loss(query: jax.Array, key: jax.Array) -> jax.Array:
+        results = flash_attention(
+            query,
+            key,
+            value,
+            mask=mask,
+            softcap=2.0,
+            return_lse=True,
+            return_entropy=True,
+            column_scores=3,
+            implementation=implementation,
+        )
+        return sum((jnp.sum(x**2) for x in results), jnp.zeros(()))
+
+    def curved(query: jax.Array, key: jax.Array) -> jax.Array:
+        return jnp.sum(jax.grad(loss)(query, key) ** 2)
+
+    both = jax.jit(lambda *arrays: (jax.grad(loss, (0, 1))(*arrays), jax.grad(curved, (0, 1))(*arrays)))
+    clean, got = both(query, key), both(query, key.at[:, 2:].set(jnp.nan))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(clean), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_float32_derivatives_of_second_order() -> None:

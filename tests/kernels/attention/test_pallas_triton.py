@@ -209,6 +209,7 @@ HIDING: dict[str, dict[str, Any]] = {
     "segments": CASES["segments"],
     "mask": CASES["mask of keys"],
     "bias": {"bias": (1, 1, 37, 45), "bias_dtype": F32},
+    "mask beside a softcap": {**CASES["mask of keys"], "softcap": 2.0},
 }
 
 

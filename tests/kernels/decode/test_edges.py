@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -55,6 +56,25 @@ def test_a_nan_in_a_key_reaches_the_queries_that_see_it(implementation: str) -> 
     np.testing.assert_allclose(out[0, 0], expected[0, 0], rtol=2e-6, atol=2e-6)
     np.testing.assert_allclose(out[0, 1, 2:], expected[0, 1, 2:], rtol=2e-6, atol=2e-6)
     np.testing.assert_allclose(out[1], expected[1], rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("of", ["key", "scale"])
+def test_a_nan_reaches_no_gradient_of_a_query_that_does_not_see_it(of: str) -> None:
+    query, key, value, _ = cache()
+    scale = np.ones((2, 129, 2), np.float32)
+
+    def gradient(key: np.ndarray, scale: np.ndarray) -> jax.Array:
+        def loss(query: jax.Array) -> jax.Array:
+            # The last key is seen by the last query alone.
+            return jnp.sum(decode_attention(query, key, value, key_scale=scale, softcap=2.0) ** 2)
+
+        return jax.grad(loss)(jnp.asarray(query))
+
+    clean = gradient(key, scale)
+    (key if of == "key" else scale)[:, -1] = np.nan
+    got = gradient(key, scale)
+    np.testing.assert_array_equal(got[:, 0], clean[:, 0])
+    assert np.isnan(got[:, 1]).all()
 
 
 @pytest.mark.parametrize("implementation", EVERY)
