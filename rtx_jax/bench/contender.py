@@ -142,7 +142,7 @@ def require(package: str, /) -> str:
         It is not installed.
     """
     if importlib.util.find_spec(package) is None:
-        raise FeatureRequired("bench", "", got=f"no package {package}", feature=package)
+        raise FeatureRequired("bench", got=f"no package {package}", remedy=f"pip install {package}", feature=package)
     return metadata.version(package)
 
 

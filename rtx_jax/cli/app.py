@@ -138,10 +138,11 @@ def parity(
 def bench(
     operation: Annotated[str, typer.Argument(help="attention, rope, norm, decode or cross-entropy.")],
     length: Annotated[
-        list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Several are fine.")
+        list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Repeat it for several.")
     ] = None,
     variant: Annotated[
-        list[str] | None, typer.Option(help="attention: causal, full, window, segments, bias; ... Several are fine.")
+        list[str] | None,
+        typer.Option(help="attention: causal, full, window, segments, bias; ... Repeat it for several."),
     ] = None,
     direction: Annotated[
         list[str] | None, typer.Option(help="forward; or backward, together with forward. Both without it.")
@@ -193,9 +194,9 @@ def bench(
 
 @app.command()
 def tune(
-    length: Annotated[list[int] | None, typer.Option(help="Length of the sequence. Several are fine.")] = None,
+    length: Annotated[list[int] | None, typer.Option(help="Length of the sequence. Repeat it for several.")] = None,
     variant: Annotated[
-        list[str] | None, typer.Option(help="causal, full, window, segments, bias. Several are fine.")
+        list[str] | None, typer.Option(help="causal, full, window, segments, bias. Repeat it for several.")
     ] = None,
     direction: Annotated[list[str] | None, typer.Option(help="forward or backward. Both without it.")] = None,
     dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",

@@ -13,7 +13,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ..bench import Measurement, Report, Request, draw, run
+from ..bench.contender import require
 from ..errors import InvalidArgument
+from .figures import print_figures
 
 __all__ = ["bench"]
 
@@ -36,14 +38,18 @@ def bench(
         An option is wrong, or a file cannot be written. Nothing has been measured then.
     BackendUnavailable
         There is no such device.
+    FeatureRequired
+        A plot is asked for, and matplotlib is not installed.
     """
     console = console or Console()
     for option, path in (("--json", json_file), ("--plot", plot_file)):
-        if path is not None and not path.absolute().parent.is_dir():
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
             raise InvalidArgument(
                 "rtx-jax bench", option, got=path, wanted="a file in a folder that exists", arg=option,
                 reason="no such folder",
             )  # fmt: skip
+    if plot_file is not None:
+        _check_plot(plot_file)
     columns = (SpinnerColumn(), TextColumn("{task.description:<40}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
@@ -58,6 +64,19 @@ def bench(
     return report
 
 
+def _check_plot(path: Path) -> None:
+    require("matplotlib")
+    if path.suffix.lower() != ".png":
+        raise InvalidArgument(
+            "rtx-jax bench",
+            "--plot",
+            got=path,
+            wanted="a file that ends in .png",
+            arg="--plot",
+            reason="another format",
+        )
+
+
 def _show(console: Console, report: Report) -> None:
     where = report.environment["device"]
     processor = f", {report.environment['processor']}" if report.environment["platform"] == "cpu" else ""
@@ -67,7 +86,7 @@ def _show(console: Console, report: Report) -> None:
     ]
     asked = [f"{name} {value}" for name, value in report.settings.items()]
     console.print(escape(", ".join([*versions, *asked])), highlight=False)
-    console.print(_table(report))
+    print_figures(console, _table(report))
     absent: dict[str, list[str]] = {}
     for item in report.measurements:
         if item.best_ms is None:
@@ -78,11 +97,9 @@ def _show(console: Console, report: Report) -> None:
 
 def _table(report: Report) -> Table:
     yardstick = "of product" if report.bound == "arithmetic" else "of copy"
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("Problem", "Length", "Who"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading == "Length" else "left")
-    for heading in ("ms", "ours is", "TFLOP/s", "GB/s", yardstick, "temp MiB", "error"):
-        table.add_column(heading, no_wrap=True, justify="right")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
+    for heading in ("Problem", "Length", "Who", "ms", "ours is", "TFLOP/s", "GB/s", yardstick, "temp MiB", "error"):
+        table.add_column(heading, justify="left" if heading in ("Problem", "Who") else "right")
     last: tuple[str, int] | None = None
     for item in report.measurements:
         if item.best_ms is None:
@@ -101,7 +118,7 @@ def _cells(item: Measurement) -> Sequence[str]:
     return (
         item.contender,
         f"{item.best_ms:,.3f}",
-        "" if item.slower is None or item.contender == "rtx_jax" else f"{item.slower:.2f} x",
+        "" if item.slower is None or item.contender == "rtx_jax" else f"{item.slower:.2f}x",
         *(
             "" if rate is None else f"{rate:,.3f}" if rate < 10 else f"{rate:,.1f}"
             for rate in (item.tflops, item.gbytes)

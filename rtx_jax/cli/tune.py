@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ..bench import Request, Trial, tune
 from ..kernels import tuning
+from .figures import print_figures
 
 __all__ = ["forget", "measure", "show"]
 
@@ -46,7 +47,7 @@ def measure(request: Request, *, console: Console | None = None) -> list[Trial]:
             escape(stored),
             style="dim" if trial.entry is None else "",
         )
-    console.print(table)
+    print_figures(console, table)
     if any(trial.entry for trial in trials):
         console.print(f"Stored in [bold]{escape(str(tuning.file()))}[/bold]")
     return trials
@@ -66,7 +67,7 @@ def show(console: Console | None = None) -> None:
         times = (entry.default_microseconds, entry.microseconds)
         texts = (entry.kernel, entry.kind, entry.shapes, _sizes(entry))
         table.add_row(*map(escape, texts), *(f"{time / 1e3:,.3f}" for time in times))
-    console.print(table)
+    print_figures(console, table)
 
 
 def forget(console: Console | None = None) -> None:

@@ -58,6 +58,14 @@ def test_what_is_bound_by_memory_has_bytes(command: Command) -> None:
         assert words in out
 
 
+def test_no_figure_is_cut_in_a_narrow_output(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    status, out, err = command("bench", "norm", "--length", 16, "--width", 8, "--device", "cpu", "--rounds", 1)
+    assert status == 0, out + err
+    assert "…" not in out
+    assert "rms_norm backward" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -68,6 +76,8 @@ def test_what_is_bound_by_memory_has_bytes(command: Command) -> None:
         (("attention", "--device", "abacus"), "abacus"),
         (("attention", "--json", "none/report.json"), "argument --json: got none/report.json"),
         (("attention", "--plot", "none/plot.png"), "argument --plot: got none/plot.png"),
+        (("attention", "--plot", "plot.pdf"), "argument --plot: got plot.pdf, wanted a file that ends in .png"),
+        (("attention", "--json", "."), "argument --json: got ., wanted a file"),
     ],
 )
 def test_what_cannot_be_measured(command: Command, arguments: tuple[object, ...], message: str) -> None:
@@ -109,3 +119,12 @@ def test_what_cannot_be_tuned(command: Command) -> None:
     status, _, err = command("tune", "--length", 32, "--implementation", "pallas_triton", *SMALL)
     assert status == 2
     assert "pallas_triton" in err
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, out, err = command("bench", "attention", "--plot", tmp_path / "plot.png")
+    assert (status, out.strip()) == (2, "")
+    assert "got no package matplotlib. pip install matplotlib" in err
