@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.interpreters import batching
 
@@ -16,6 +17,10 @@ from .primitives import Call, attention_jvp_p, attention_p, attention_vjp_p
 __all__: list[str] = []
 
 _PAIRS = ("mask", "bias")
+
+
+def _size(arrays: Sequence[jax.Array], axes: Sequence[int | None]) -> int:
+    return next(x.shape[axis] for x, axis in zip(arrays, axes, strict=True) if axis is not None)
 
 
 def _fold(
@@ -28,7 +33,7 @@ def _fold(
     own
         Names of operands that are to have the whole batch, as their tangents or cotangents do.
     """
-    size = next(x.shape[axis] for x, axis in zip(arrays, axes, strict=True) if axis is not None)
+    size = _size(arrays, axes)
     batch = call.spec.batch
     names = (*call.names, *([""] * (len(arrays) - len(call.names))))
     folded = []
@@ -52,7 +57,15 @@ def _unfold(found: Sequence[jax.Array], size: int) -> list[jax.Array]:
     return [x.reshape(size, x.shape[0] // size, *x.shape[1:]) for x in found]
 
 
+def _none(results: Iterable[tuple[tuple[int, ...], np.dtype]]) -> tuple[list[jax.Array], list[int]]:
+    """Return the results of a mapped axis that is empty, which no implementation runs on."""
+    found = [lax.full((0, *shape), 0, dtype) for shape, dtype in results]
+    return found, [0] * len(found)
+
+
 def _batch(arrays: Sequence[jax.Array], axes: Sequence[int | None], *, call: Call) -> tuple[list[jax.Array], list[int]]:
+    if _size(arrays, axes) == 0:
+        return _none(call.results)
     if "sinks" in call.names and axes[call.names.index("sinks")] is not None:
         return _batch_sinks(arrays, axes, call)
     wider, folded, size = _fold(call, arrays, axes, ())
@@ -88,6 +101,8 @@ def _batch_sinks(
 def _batch_jvp(
     arrays: Sequence[jax.Array], axes: Sequence[int | None], *, call: Call, linear: tuple[str, ...]
 ) -> tuple[list[jax.Array], list[int]]:
+    if _size(arrays, axes) == 0:
+        return _none(call.results)
     wider, folded, size = _fold(call, arrays, axes, linear)
     return _unfold(attention_jvp_p.bind(*vary_alike(*folded), call=wider, linear=linear), size), [0, 0]
 
@@ -95,6 +110,12 @@ def _batch_jvp(
 def _batch_vjp(
     arrays: Sequence[jax.Array], axes: Sequence[int | None], *, call: Call, linear: tuple[str, ...]
 ) -> tuple[list[jax.Array], list[int]]:
+    if _size(arrays, axes) == 0:
+        of = {
+            name: (x.shape if axis is None else (*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+            for name, x, axis in zip(call.names, arrays, axes, strict=False)
+        }
+        return _none(of[name] for name in linear)
     wider, folded, size = _fold(call, arrays, axes, linear)
     found = _unfold(attention_vjp_p.bind(*vary_alike(*folded), call=wider, linear=linear), size)
     if "bias" in linear and call.spec.bias is not None and call.spec.bias[0] != call.spec.batch:

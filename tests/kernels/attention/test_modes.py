@@ -253,6 +253,29 @@ def test_vmap_of_a_derivative_of_second_order_and_of_vmap() -> None:
     np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("mapped", [DIFFERENTIABLE, ("query",), ("sinks",), ("key", "bias")])
+def test_vmap_over_an_axis_of_no_elements(mapped: tuple[str, ...]) -> None:
+    spec = replace(PLAIN, bias=(1, 4, 7, 9), bias_dtype=F64, sinks_dtype=F64)
+    operands = Operands(*(None if x is None else jnp.asarray(x, jnp.float32) for x in _setup(spec)[0]))
+    spec = replace(spec, dtype=np.dtype(np.float32), bias_dtype=np.dtype(np.float32), sinks_dtype=np.dtype(np.float32))
+    moving = {name: getattr(operands, name) for name in DIFFERENTIABLE}
+
+    def run(moving: Moving) -> Results:
+        return attention(spec, operands._replace(**moving))
+
+    def gradient(moving: Moving) -> Moving:
+        return jax.grad(lambda moving: sum((jnp.sum(x) for x in run(moving)), jnp.zeros(())))(moving)
+
+    axes = ({name: 0 if name in mapped else None for name in DIFFERENTIABLE},)
+    none = {name: jnp.zeros((0, *x.shape)) if name in mapped else x for name, x in moving.items()}
+    out, lse = jax.vmap(run, axes)(none)
+    assert out.shape == (0, 2, 7, 4, 3) and lse.shape == (0, 2, 4, 7)
+    for name, x in jax.vmap(gradient, axes)(none).items():
+        assert x.shape == (0, *moving[name].shape)
+    along = jax.vmap(lambda moving: jax.jvp(run, (moving,), (moving,))[1], axes)(none)
+    assert along[0].shape == out.shape
+
+
 # What else is a sum over pairs
 
 
