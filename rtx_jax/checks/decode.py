@@ -122,6 +122,8 @@ def decode(
             _mismatch(operation, "block_table", table, f"{b} rows, one for each of query")
         if page < 1:
             _mismatch(operation, names["key"], operands["key"], "pages of at least one position")
+        if pages < 1 and shape[1]:
+            _mismatch(operation, names["key"], operands["key"], "at least one page, as the table has columns")
         keys = shape[1] * page
     for name in ("key_lengths", "q_offset"):
         _of_rows(operation, name, operands.get(name), b, k)

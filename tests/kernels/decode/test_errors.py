@@ -67,6 +67,7 @@ def test_a_refusal(what: str) -> None:
         (InvalidDimension, "key_pages", {"key_pages": PAGES[0]}),
         (ShapeMismatch, "value_pages", {"value_pages": PAGES[1:]}),
         (ShapeMismatch, "key_pages", {"key_pages": PAGES[:, :0], "value_pages": PAGES[:, :0]}),
+        (ShapeMismatch, "key_pages", {"key_pages": PAGES[:0], "value_pages": PAGES[:0]}),
         (InvalidDimension, "block_table", {"block_table": TABLE[0]}),
         (ShapeMismatch, "block_table", {"block_table": TABLE[:1]}),
         (UnsupportedDType, "block_table", {"block_table": TABLE.astype(float)}),
