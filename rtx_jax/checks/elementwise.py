@@ -65,6 +65,7 @@ _REAL_NUMBERS: tuple[type, ...] = (int, float, np.integer, np.floating, ml_dtype
 _REAL_NUMBERS += tuple(getattr(ml_dtypes, name) for name in (*_FLOAT8, "int2", "int4", "uint2", "uint4"))
 
 _WIDER: dict[int, np.dtype] = {1: np.dtype(np.int16), 2: np.dtype(np.int32), 4: np.dtype(np.int64)}
+_TENSORS = "For a value on a device use the operation of two tensors."
 _MAX_FITTING = 4096
 _fitting: dict[
     tuple[tuple[int, ...], tuple[int, ...], np.dtype, np.dtype], tuple[tuple[int, ...], np.dtype]
@@ -171,7 +172,7 @@ def binary(
     return found
 
 
-def scalar(operation: str, argument: str, value: object, *, finite: bool = False) -> float:
+def scalar(operation: str, argument: str, value: object, *, finite: bool = False, remedy: str = _TENSORS) -> float:
     """Return a scalar parameter as a Python float; NaN and infinities are allowed unless `finite`.
 
     Raises
@@ -186,7 +187,7 @@ def scalar(operation: str, argument: str, value: object, *, finite: bool = False
                 argument,
                 got=f"{value!r} ({type(value).__name__})",
                 wanted="a real number of the host",
-                remedy="For a value on a device use the operation of two tensors.",
+                remedy=remedy,
                 arg=argument,
                 reason="not a number",
             )

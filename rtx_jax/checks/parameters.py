@@ -11,6 +11,9 @@ from .shape import as_int
 __all__ = ["axis", "integer", "number", "positive", "whole"]
 
 
+_STATIC = "A value on a device cannot be one: it decides what is compiled."
+
+
 def integer(operation: str, dtype: np.dtype, argument: str) -> None:
     """Raise UnsupportedDType unless `dtype` is an integer dtype."""
     if kind_of(dtype) != "integer":
@@ -21,12 +24,12 @@ def integer(operation: str, dtype: np.dtype, argument: str) -> None:
 
 def number(operation: str, argument: str, value: object) -> float:
     """Return a parameter as a finite float, or raise InvalidArgument."""
-    return scalar(operation, argument, value, finite=True)
+    return scalar(operation, argument, value, finite=True, remedy=_STATIC)
 
 
 def positive(operation: str, argument: str, value: object, *, zero: bool = False) -> float:
     """Return a parameter as a finite float above 0 (from 0 on with `zero`), or raise InvalidArgument."""
-    found = scalar(operation, argument, value, finite=True)
+    found = scalar(operation, argument, value, finite=True, remedy=_STATIC)
     if found > 0 or (zero and found == 0):
         return found
     wanted = "0 or more" if zero else "more than 0"

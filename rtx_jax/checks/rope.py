@@ -79,7 +79,10 @@ def rope(
             reason="the channel axis",
         )
     width = shape[-1] if rotary_dim is None else whole("rope", "rotary_dim", rotary_dim, 0)
-    if width % 2 or width > shape[-1]:
+    if width > shape[-1]:
+        got = f"{width} channels to rotate, of x of shape {shape}"
+        raise _mismatch("rotary_dim", got, f"at most the {shape[-1]} that there are", shape[-1], shape)
+    if width % 2:
         argument = "x" if rotary_dim is None else "rotary_dim"
         got = f"{width} channels to rotate, of x of shape {shape}"
         raise _mismatch(argument, got, "an even number of channels, as they turn in pairs", width + 1, shape)

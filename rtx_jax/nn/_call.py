@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax
+import numpy as np
 
-from .._array import Array, calln
+from .._array import Array, calln, lift
 from ..core.dispatch import Op
+from ..core.dtypes import int32
+from ..errors import UnsupportedDType
+from ..namespace.creation import asarray
 
-__all__ = ["call", "optional"]
+__all__ = ["call", "integers", "optional"]
+
+
+def integers(x: Array | int | None) -> Array | None:
+    """Return a Python integer as an operand: beside arrays it would take their dtype, and float32 counts nothing."""
+    return asarray(x, dtype=int32) if isinstance(x, int) else x
 
 
 def optional(name: str, fn: Callable[..., object], params: tuple[str, ...] = ()) -> Op:
@@ -26,4 +35,11 @@ def call(op: Op, operands: dict[str, Array | None], *static: object) -> object:
     given = {name: x for name, x in operands.items() if x is not None}
     # With one parameter alone, an Op takes the value instead of a tuple.
     key: object = (tuple(given), *static) if len(op.params) > 1 else tuple(given)
-    return calln(op, tuple(given.values()), key)
+    try:
+        return calln(op, tuple(given.values()), key)
+    except UnsupportedDType:
+        # The slow path knows operands by number; the name is that of the one that cannot be lifted.
+        for name, x in given.items():
+            if not isinstance(x, Array | jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+                lift(x, None, op.name, name)
+        raise

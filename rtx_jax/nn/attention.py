@@ -9,12 +9,10 @@ from .._config import matmul_precision
 from ..checks.attention import window_of
 from ..checks.choices import flag
 from ..checks.parameters import number, positive
-from ..core.dtypes import int32
 from ..errors import InvalidArgument
 from ..kernels.attention import check_word
-from ..namespace.creation import asarray
 from ..ops.attention import attention as _raw
-from ._call import call, optional
+from ._call import call, integers, optional
 
 __all__ = ["attention"]
 
@@ -182,11 +180,11 @@ def attention(
         "bias": bias,
         "segment_ids": own,
         "key_segment_ids": other,
-        "query_lengths": query_lengths,
-        "key_lengths": key_lengths,
+        "query_lengths": integers(query_lengths),
+        "key_lengths": integers(key_lengths),
         "sinks": sinks,
         # An operand, so that the next step of a decoding loop needs no new program.
-        "q_offset": asarray(q_offset, dtype=int32) if isinstance(q_offset, int) else q_offset,
+        "q_offset": integers(q_offset),
     }
     static = (
         flag("attention", "causal", causal),

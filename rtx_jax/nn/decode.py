@@ -9,10 +9,8 @@ from .._config import matmul_precision
 from ..checks.choices import flag
 from ..checks.decode import decode_window
 from ..checks.parameters import number, positive, whole
-from ..core.dtypes import int32
 from ..kernels import decode as _raw
-from ..namespace.creation import asarray
-from ._call import call, optional
+from ._call import call, integers, optional
 
 __all__ = ["decode_attention", "paged_attention"]
 
@@ -124,12 +122,12 @@ def decode_attention(
         "query": query,
         "key": key,
         "value": value,
-        "key_lengths": key_lengths,
-        "query_lengths": query_lengths,
+        "key_lengths": integers(key_lengths),
+        "query_lengths": integers(query_lengths),
         "key_scale": key_scale,
         "value_scale": value_scale,
         "sinks": sinks,
-        "q_offset": asarray(q_offset, dtype=int32) if isinstance(q_offset, int) else q_offset,
+        "q_offset": integers(q_offset),
     }
     static = _static("decode_attention", causal, window, softcap, scale, layout, return_lse, splits, implementation)
     return call(_decode_attention, operands, *static)  # type: ignore[return-value]
@@ -193,12 +191,12 @@ def paged_attention(
         "key_pages": key_pages,
         "value_pages": value_pages,
         "block_table": block_table,
-        "key_lengths": key_lengths,
-        "query_lengths": query_lengths,
+        "key_lengths": integers(key_lengths),
+        "query_lengths": integers(query_lengths),
         "key_scale": key_scale,
         "value_scale": value_scale,
         "sinks": sinks,
-        "q_offset": asarray(q_offset, dtype=int32) if isinstance(q_offset, int) else q_offset,
+        "q_offset": integers(q_offset),
     }
     static = _static("paged_attention", causal, window, softcap, scale, layout, return_lse, splits, implementation)
     return call(_paged_attention, operands, *static)  # type: ignore[return-value]

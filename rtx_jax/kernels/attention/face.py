@@ -15,6 +15,7 @@ from ...checks.parameters import whole
 from ...checks.shape import as_int
 from ...core.dtypes import WIDE
 from ...errors import InvalidArgument
+from ..operands import not_an_array
 from . import select
 from .plan import Facts, Parameters, Run, plan
 
@@ -237,7 +238,7 @@ def _facts(position: int, x: object) -> tuple[tuple[int, ...], np.dtype]:
     if isinstance(x, (jax.Array, np.ndarray)):
         return x.shape, np.dtype(x.dtype)
     name = _ARGUMENTS[position]
-    raise InvalidArgument(_NAME, name, got=type(x).__name__, wanted="a jax.Array", arg=name, reason="not an array")
+    raise not_an_array(_NAME, name, x)
 
 
 def _segments(segment_ids: Segments) -> tuple[jax.Array | None, jax.Array | None]:

@@ -204,7 +204,7 @@ def _eight_bits(spec: AttentionSpec, target: Target) -> list[str]:
     if target.platform == "rocm" and (not target.kind or target.kind.startswith(("gfx94", "gfx95", "gfx12"))):
         return []
     device = target.kind or target.platform or "this device"
-    return [f"{spec.dtype.name}: {device} has no products of 8-bit floating point"]
+    return [f"{spec.dtype.name}: {device} has no products of 8-bit floating point; convert to bfloat16"]
 
 
 def module(name: str) -> Implementation:
@@ -214,13 +214,14 @@ def module(name: str) -> Implementation:
 
 
 def _refusal(word: str, target: Target, refused: dict[str, list[str]]) -> BackendLimitation:
-    reasons = "; ".join(f"{name}: {', '.join(why)}" for name, why in refused.items())
+    reasons = ". ".join(f"{name}: {'; '.join(why)}" for name, why in refused.items())
+    remedy = "Leave out what they cannot do." if word == "auto" else "Use 'auto', or leave out what it cannot do."
     return BackendLimitation(
         "flash_attention",
         "implementation",
         got=f"{word!r} on {target.kind or target.platform or 'an unknown platform'}",
         wanted="one that can run this call",
-        remedy=f"{reasons}. Use 'auto', or leave out what it cannot do.",
+        remedy=f"{reasons}. {remedy}",
         backend=word,
         reason=reasons,
     )
@@ -228,7 +229,7 @@ def _refusal(word: str, target: Target, refused: dict[str, list[str]]) -> Backen
 
 @functools.lru_cache(maxsize=256)
 def _notice(platform: str, refused: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
-    reasons = "; ".join(f"{name}: {', '.join(why)}" for name, why in refused)
+    reasons = ". ".join(f"{name}: {'; '.join(why)}" for name, why in refused)
     warnings.warn(
         FallbackWarning(f"flash_attention on {platform} runs as plain XLA, as no kernel can run it ({reasons})"),
         stacklevel=2,

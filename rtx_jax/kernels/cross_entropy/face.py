@@ -14,6 +14,7 @@ from ...checks import cross_entropy as _check
 from ...checks.linear import precision as _precision
 from ...raw._kinds import cast, enter
 from ..formula import Arrays, Formula, call
+from ..operands import arrays
 from . import xla
 from .xla import LossSpec
 
@@ -78,7 +79,7 @@ def cross_entropy(
     DTypeMismatch
         Hidden states and weights have different dtypes.
     InvalidArgument
-        A parameter is out of range.
+        A parameter is out of range, or an operand is no array of JAX or NumPy.
 
     Notes
     -----
@@ -86,6 +87,7 @@ def cross_entropy(
     forms the logits again, which makes four products of T V D where holding them takes three. Differentiable in every
     mode; derivatives of second and higher order hold no more logits either. Sums are taken in a fixed order.
     """
+    arrays("cross_entropy", hidden=hidden, weight=weight, labels=labels, bias=bias)
     given = (None, None) if bias is None else (bias.shape, bias.dtype)
     _check.operands(hidden.shape, hidden.dtype, weight.shape, weight.dtype, labels.shape, labels.dtype, *given)
     ignored, smoothing, penalty, cap, words, rows = _check.parameters(

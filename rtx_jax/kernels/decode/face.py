@@ -11,17 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..._compat import x64
+from ..._compat import ArrayImpl, x64
 from ...checks.choices import flag
 from ...checks.decode import decode as _check
+from ..operands import is_array, not_an_array
 from . import select
 from .primitive import decode
-from .ranges import union_range
+from .ranges import row_range, union_range
 from .spec import DecodeOperands, DecodeSpec
 
 __all__ = ["decode_attention", "paged_attention"]
 
 _Program: TypeAlias = Callable[[Mapping[str, jax.Array]], jax.Array | tuple[jax.Array, jax.Array]]
+
+_NEEDED = ("query", "key", "value", "block_table")
 
 _FAR = 1 << 29
 """A position further away than any key: lengths and offsets end there, and windows at twice as much, so that sums of
@@ -249,6 +252,10 @@ def _call(
         q_offset = np.int32(min(max(q_offset, -_FAR), _FAR))  # type: ignore[assignment]
     arrays["q_offset"] = q_offset  # type: ignore[assignment]
     given = {name: x for name, x in arrays.items() if x is not None}
+    for name, x in arrays.items():
+        if type(x) is not ArrayImpl and not is_array(x) and (x is not None or name in _NEEDED):
+            pages = name in ("key", "value") and operation == "paged_attention"
+            raise not_an_array(operation, f"{name}_pages" if pages else name, x)
     signature = tuple([(name, x.shape, np.dtype(x.dtype)) for name, x in given.items()])
     static = (causal, window, softcap, scale, layout, return_lse, precision, splits, implementation)
     try:
@@ -328,6 +335,10 @@ def _run(
     lengths = _by_head(heads, arrays.get("key_lengths"), spec.keys)
     queries = _by_head(heads, arrays.get("query_lengths"), spec.queries)
     offsets = _by_head(heads, arrays["q_offset"], 0) if "q_offset" in arrays else lengths - queries
+    if "query_lengths" in arrays:
+        # What only queries see that are not there is seen by none.
+        last = jnp.clip(queries, 0, spec.queries) - 1
+        lengths = jnp.where(last < 0, 0, row_range(spec, lengths, offsets, last)[1])
     key_factor, key_scale = _scale(spec, arrays.get("key_scale"))
     value_factor, value_scale = _scale(spec, arrays.get("value_scale"))
     factor = None

@@ -11,6 +11,7 @@ from ...checks import norm as _check
 from ...errors import DTypeMismatch, ShapeMismatch
 from ...raw._kinds import enter
 from ..formula import Arrays, Formula, call
+from ..operands import arrays
 from . import select, xla
 from .spec import NormSpec
 
@@ -74,7 +75,8 @@ def rms_norm(
     DTypeMismatch
         `residual` has another dtype than `x`.
     InvalidArgument
-        `eps` is negative or not a finite number, or the implementation is unknown.
+        `eps` is negative or not a finite number, the implementation is unknown, or an operand is no array of JAX or
+        NumPy.
     BackendLimitation
         The implementation that was asked for cannot do it; the text has every reason.
 
@@ -163,6 +165,7 @@ def _norm(
     implementation: str,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     words = select.implementation(operation, implementation)
+    arrays(operation, x=x, weight=weight, bias=bias, residual=residual)
     size = _check.last_axis(operation, x.shape, x.dtype)
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:

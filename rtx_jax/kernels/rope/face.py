@@ -16,6 +16,7 @@ from ...checks.parameters import axis as _axis
 from ...errors import InvalidArgument
 from ...raw._kinds import accumulator, cast, enter
 from ..formula import Arrays, Formula, call
+from ..operands import arrays
 from . import select, xla
 from .angles import cosines_and_sines, rows
 from .frequencies import Frequencies
@@ -73,7 +74,7 @@ def rope(
         The channels are odd, or the tables or positions do not fit `x`.
     InvalidArgument
         The layout or implementation is unknown, `seq_axis` is the axis of channels, or there are neither tables nor
-        frequencies, or both.
+        frequencies, or both, or an operand is no array of JAX or NumPy.
     InvalidDimension
         There is no such axis.
     UnsupportedDType
@@ -88,6 +89,16 @@ def rope(
     """
     words = select.implementation(implementation)
     aliased = flag("rope", "in_place", in_place)
+    arrays("rope", x=x, cos=cos, sin=sin, positions=positions)
+    if frequencies is not None and not isinstance(frequencies, Frequencies):
+        raise InvalidArgument(
+            "rope",
+            "frequencies",
+            got=type(frequencies).__name__,
+            wanted="what rope_frequencies returns",
+            arg="frequencies",
+            reason="not frequencies",
+        )
     if (frequencies is None) is (cos is None and sin is None) or (cos is None) is not (sin is None):
         names = {"cos": cos, "sin": sin, "frequencies": frequencies}
         got = " and ".join(name for name, value in names.items() if value is not None) or "neither"

@@ -11,6 +11,7 @@ from ...checks.activation import same_shape
 from ...checks.elementwise import floating
 from ...raw._kinds import enter
 from ..formula import Arrays, Formula, call
+from ..operands import arrays
 from . import xla
 
 __all__ = ["swiglu"]
@@ -35,12 +36,15 @@ def swiglu(gate: jax.Array, up: jax.Array) -> jax.Array:
         An operand is not real floating.
     ShapeMismatch
         The shapes differ.
+    InvalidArgument
+        An operand is no array of JAX or NumPy.
 
     Notes
     -----
     Differentiable in every mode, any number of times. The operands are all that is kept for the backward pass, which
     forms the sigmoid again: JAX's own derivative keeps it, and the silu, in float32.
     """
+    arrays("swiglu", gate=gate, up=up)
     floating("swiglu", gate.dtype, "gate")
     floating("swiglu", up.dtype, "up")
     same_shape("swiglu", gate.shape, up.shape, "up")
