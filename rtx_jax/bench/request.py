@@ -24,7 +24,7 @@ class Request:
     lengths, variants, directions
         Where it is measured; the operation's own without any.
     batch, heads, key_heads, size
-        B, N, K, H.
+        B, N, K, H; as many key heads as query heads without them.
     width, vocabulary
         D and V, where an operation has them.
     window
@@ -47,7 +47,7 @@ class Request:
     directions: Sequence[str] = ()
     batch: int = 1
     heads: int = 8
-    key_heads: int = 8
+    key_heads: int = -1
     size: int = 64
     width: int = 1024
     vocabulary: int = 32768
@@ -57,6 +57,10 @@ class Request:
     fast: bool = False
     device: str | None = None
     rounds: int = 7
+
+    def __post_init__(self) -> None:
+        if self.key_heads == -1:
+            object.__setattr__(self, "key_heads", self.heads)
 
     @property
     def group(self) -> int:

@@ -168,3 +168,8 @@ def test_what_cannot_be_measured(change: dict[str, object], error: type[Exceptio
     request = dataclasses.replace(SMALL, operation="attention")
     with pytest.raises(error, match=message):
         run(dataclasses.replace(request, **change))  # type: ignore[arg-type]
+
+
+def test_as_many_key_heads_as_query_heads_without_them() -> None:
+    assert Request("attention", heads=2).key_heads == 2
+    assert dataclasses.replace(SMALL, heads=8).key_heads == 2
