@@ -17,10 +17,10 @@ def is_array(value: object, /) -> bool:
     return isinstance(value, (jax.Array, np.ndarray, np.generic))
 
 
-def arrays(operation: str, /, **operands: object) -> None:
-    """Raise InvalidArgument unless each operand that is given is an array of JAX or NumPy."""
+def arrays(operation: str, required: tuple[str, ...], /, **operands: object) -> None:
+    """Raise InvalidArgument unless each operand is an array of JAX or NumPy, or None where it is not required."""
     for name, value in operands.items():
-        if value is not None and type(value) is not ArrayImpl and not is_array(value):
+        if (value is not None or name in required) and type(value) is not ArrayImpl and not is_array(value):
             raise not_an_array(operation, name, value)
 
 

@@ -80,3 +80,20 @@ def test_operands_of_nn_are_named() -> None:
         nn.attention(x, x, x, mask=[[True]])  # type: ignore[arg-type]
     with pytest.raises(errors.ShapeMismatch, match=r"argument key_lengths: got shape \(\), wanted \(1,\)"):
         nn.decode_attention(x, x, x, key_lengths=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("x", lambda: rms_norm(None)),
+        ("x", lambda: layer_norm(None)),
+        ("x", lambda: rope(None)),
+        ("up", lambda: swiglu(ROWS, None)),
+        ("labels", lambda: cross_entropy(ROWS, ROWS, None)),
+        ("key", lambda: flash_attention(X, None, X)),
+        ("value", lambda: decode_attention(X, X, None)),
+    ],
+)
+def test_an_operand_that_must_be_given(argument: str, call: Callable[[], object]) -> None:
+    with pytest.raises(errors.InvalidArgument, match=f"argument {argument}: got NoneType, wanted a jax.Array"):
+        call()

@@ -87,7 +87,7 @@ def cross_entropy(
     forms the logits again, which makes four products of T V D where holding them takes three. Differentiable in every
     mode; derivatives of second and higher order hold no more logits either. Sums are taken in a fixed order.
     """
-    arrays("cross_entropy", hidden=hidden, weight=weight, labels=labels, bias=bias)
+    arrays("cross_entropy", ("hidden", "weight", "labels"), hidden=hidden, weight=weight, labels=labels, bias=bias)
     given = (None, None) if bias is None else (bias.shape, bias.dtype)
     _check.operands(hidden.shape, hidden.dtype, weight.shape, weight.dtype, labels.shape, labels.dtype, *given)
     ignored, smoothing, penalty, cap, words, rows = _check.parameters(

@@ -165,7 +165,7 @@ def _norm(
     implementation: str,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     words = select.implementation(operation, implementation)
-    arrays(operation, x=x, weight=weight, bias=bias, residual=residual)
+    arrays(operation, ("x",), x=x, weight=weight, bias=bias, residual=residual)
     size = _check.last_axis(operation, x.shape, x.dtype)
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:

@@ -89,7 +89,7 @@ def rope(
     """
     words = select.implementation(implementation)
     aliased = flag("rope", "in_place", in_place)
-    arrays("rope", x=x, cos=cos, sin=sin, positions=positions)
+    arrays("rope", ("x",), x=x, cos=cos, sin=sin, positions=positions)
     if frequencies is not None and not isinstance(frequencies, Frequencies):
         raise InvalidArgument(
             "rope",

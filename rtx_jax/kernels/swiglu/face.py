@@ -44,7 +44,7 @@ def swiglu(gate: jax.Array, up: jax.Array) -> jax.Array:
     Differentiable in every mode, any number of times. The operands are all that is kept for the backward pass, which
     forms the sigmoid again: JAX's own derivative keeps it, and the silu, in float32.
     """
-    arrays("swiglu", gate=gate, up=up)
+    arrays("swiglu", ("gate", "up"), gate=gate, up=up)
     floating("swiglu", gate.dtype, "gate")
     floating("swiglu", up.dtype, "up")
     same_shape("swiglu", gate.shape, up.shape, "up")
