@@ -38,7 +38,9 @@ def attention_with_entropy(
     out, lse, found = attention_entropy_p.bind(*vary_alike(*given.values()), call=call)
     if operands.sinks is not None:
         sinks = lax.convert_element_type(operands.sinks, spec.accumulator)[:, None]
-        found = found - formulas.sink_weights(spec, operands.sinks, lse) * jnp.where(sinks == -jnp.inf, 0, sinks)
+        weights = formulas.sink_weights(spec, operands.sinks, lse)
+        # A sink without weight adds nothing, be it infinite or NaN.
+        found = found - weights * jnp.where(weights == 0, 0, sinks)
     return out, lse, found
 
 

@@ -318,6 +318,14 @@ def test_entropy_and_column_scores_have_derivatives(kind: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("sink", [np.inf, -np.inf, np.nan])
+def test_the_entropy_of_a_query_that_sees_no_key_is_0_beside_any_sink(sink: float) -> None:
+    x = jnp.ones((1, 2, 1, 3), np.float32)
+    sinks, none = jnp.full(1, sink, np.float32), jnp.zeros(1, np.int32)
+    entropy = flash_attention(x, x, x, sinks=sinks, key_lengths=none, return_entropy=True)[1]
+    assert (entropy == 0).all()
+
+
 @pytest.mark.parametrize("implementation", ["xla", "reference"])
 def test_a_hidden_nan_beside_a_softcap_reaches_no_derivative(implementation: str) -> None:
     """Of the result, the entropy and the column scores, of the first and the second order."""
