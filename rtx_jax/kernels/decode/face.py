@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from ...checks.decode import decode as _check
 from ..operands import is_array, not_an_array
 from . import select
 from .primitive import decode
-from .ranges import row_range, union_range
+from .ranges import row_range, row_ranges, union_range
 from .spec import DecodeOperands, DecodeSpec
 
 __all__ = ["decode_attention", "paged_attention"]
@@ -341,9 +342,11 @@ def _run(
         lengths = jnp.where(last < 0, 0, row_range(spec, lengths, offsets, last)[1])
     key_factor, key_scale = _scale(spec, arrays.get("key_scale"))
     value_factor, value_scale = _scale(spec, arrays.get("value_scale"))
+    # A query that sees no key gives 0 beside a scale of NaN too.
+    sees = functools.reduce(operator.lt, row_ranges(spec, lengths, offsets))
     factor = None
     if key_factor is not None:
-        factor = jnp.broadcast_to(key_factor * jnp.asarray(spec.scale, work), (*heads, spec.rows))
+        factor = jnp.where(sees, key_factor * jnp.asarray(spec.scale, work), 0)
     sinks = None
     if "sinks" in arrays:
         grouped = arrays["sinks"].astype(work).reshape(1, spec.key_heads, 1, spec.group)
@@ -363,7 +366,7 @@ def _run(
     )
     out, lse = decode(spec, operands, implementation)
     if value_factor is not None:
-        out = out * value_factor[..., None]
+        out = out * jnp.where(sees, value_factor, 0)[..., None]
     if missing is not None:
         out, lse = (jnp.where(jnp.expand_dims(missing, tuple(range(1, x.ndim))), jnp.nan, x) for x in (out, lse))
     if "query_lengths" in arrays:

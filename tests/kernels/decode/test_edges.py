@@ -132,6 +132,43 @@ def test_entries_that_nobody_needs_name_no_page(implementation: str) -> None:
     assert np.isnan(out[1]).all() and np.isnan(lse[1]).all()
 
 
+@pytest.mark.parametrize("implementation", ["reference", "blocked_xla"])
+def test_what_only_absent_queries_see_may_be_anything(implementation: str) -> None:
+    query, key, value, _ = cache()
+    there = np.array([1, 0], np.int32)
+    expected, _ = attend(query[:, :1], key, value, lengths=np.array([32, 32]))
+    table = np.arange(8, dtype=np.int32).reshape(2, 4)
+
+    def results(query: jax.Array, key: np.ndarray, value: np.ndarray, table: np.ndarray) -> list[jax.Array]:
+        asked = {"query_lengths": there, "q_offset": 31, "implementation": implementation}
+        pages = [x[:, :64].reshape(8, 16, *x.shape[2:]) for x in (key, value)]
+        return [decode_attention(query, key, value, **asked), paged_attention(query, *pages, table, **asked)]
+
+    def loss(*arrays: jax.Array) -> jax.Array:
+        return sum((jnp.sum(x**2) for x in results(*arrays)), jnp.zeros(()))
+
+    clean = jax.grad(loss)(jnp.asarray(query), key, value, table)
+    for x in (key, value):
+        x[0, 32:], x[1] = np.nan, np.inf
+    table[0, 2:], table[1] = -1, 99
+    for out in results(query, key, value, table):
+        np.testing.assert_allclose(out[0, :1], expected[0], rtol=2e-6, atol=2e-6)
+        assert (out[0, 1] == 0).all() and (out[1] == 0).all()
+    np.testing.assert_array_equal(jax.grad(loss)(jnp.asarray(query), key, value, table), clean)
+
+
+def test_a_shared_scale_of_nan_does_nothing_to_a_query_that_sees_no_key() -> None:
+    query, key, value, _ = cache()
+    lengths, scale = np.array([0, 5], np.int32), jnp.asarray(np.nan, np.float32)
+
+    def run(query: jax.Array) -> jax.Array:
+        return decode_attention(query, key, value, lengths, key_scale=scale, value_scale=scale)
+
+    out, pull = jax.vjp(run, jnp.asarray(query))
+    (slope,) = pull(jnp.ones_like(out))
+    assert (out[0] == 0).all() and (slope[0] == 0).all() and np.isnan(out[1]).all()
+
+
 def test_lengths_of_any_integer_dtype_and_size() -> None:
     query, key, value, _ = cache()
     expected, _ = attend(query, key, value, lengths=np.array([100, 100]))
