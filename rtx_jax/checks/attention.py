@@ -13,7 +13,7 @@ from .elementwise import floating, kind_of
 from .parameters import integer, number, positive, whole
 from .shape import rank
 
-__all__ = ["LAYOUTS", "Operand", "Sizes", "attention", "window_of"]
+__all__ = ["LAYOUTS", "Operand", "Sizes", "attention", "layout_of", "window_of"]
 
 LAYOUTS = ("BTNH", "BNTH")
 
@@ -84,15 +84,7 @@ def attention(
     InvalidArgument
         A parameter is out of range or unknown.
     """
-    if not is_one_of(layout, LAYOUTS):
-        raise InvalidArgument(
-            "attention",
-            "layout",
-            got=repr(layout),
-            wanted=" or ".join(map(repr, LAYOUTS)),
-            arg="layout",
-            reason="unknown layout",
-        )
+    layout = layout_of("attention", layout)
     shapes = []
     for name in ("query", "key", "value"):
         shape, dtype = operands[name]  # type: ignore[misc]
@@ -209,6 +201,14 @@ def _segments(operands: Mapping[str, Operand | None], b: int, t: int, s: int) ->
                 expected=(b, length),
                 got_shape=operand[0],
             )
+
+
+def layout_of(operation: str, layout: object) -> str:
+    """Return the word of a layout, or raise InvalidArgument."""
+    if is_one_of(layout, LAYOUTS):
+        return str(layout)
+    wanted = " or ".join(map(repr, LAYOUTS))
+    raise InvalidArgument(operation, "layout", got=repr(layout), wanted=wanted, arg="layout", reason="unknown layout")
 
 
 def window_of(window: object) -> Window:

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import BroadcastError, InvalidArgument, ShapeMismatch, UnsupportedDType
-from .attention import LAYOUTS, Operand, Window, window_of
-from .choices import flag, is_one_of
+from .attention import Operand, Window, layout_of, window_of
+from .choices import flag
 from .elementwise import DRAWN, FLOAT8, floating
 from .linear import precision as precision_of
 from .parameters import integer, number, positive, whole
@@ -88,11 +88,7 @@ def decode(
     InvalidArgument
         A parameter is out of range or unknown.
     """
-    if not is_one_of(layout, LAYOUTS):
-        wanted = " or ".join(map(repr, LAYOUTS))
-        raise InvalidArgument(
-            operation, "layout", got=repr(layout), wanted=wanted, arg="layout", reason="unknown layout"
-        )
+    layout = layout_of(operation, layout)
     paged = operation == "paged_attention"
     names = {"query": "query", "key": "key_pages" if paged else "key", "value": "value_pages" if paged else "value"}
     shapes = []

@@ -18,7 +18,8 @@ __all__ = ["call", "integers", "optional"]
 
 def integers(x: Array | int | None) -> Array | None:
     """Return a Python integer as an operand: beside arrays it would take their dtype, and float32 counts nothing."""
-    return asarray(x, dtype=int32) if isinstance(x, int) else x
+    # Positions that far away are all the same.
+    return asarray(min(max(x, -(2**31)), 2**31 - 1), dtype=int32) if isinstance(x, int) else x
 
 
 def optional(name: str, fn: Callable[..., object], params: tuple[str, ...] = ()) -> Op:

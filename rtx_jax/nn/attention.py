@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, overload
 
 from .._array import Array
 from .._config import matmul_precision
-from ..checks.attention import window_of
+from ..checks.attention import layout_of, window_of
 from ..checks.choices import flag
 from ..checks.parameters import number, positive
 from ..errors import InvalidArgument
@@ -191,7 +191,7 @@ def attention(
         window_of(window),
         None if softcap is None else positive("attention", "softcap", softcap),
         None if scale is None else number("attention", "scale", scale),
-        layout,
+        layout_of("attention", layout),
         flag("attention", "return_lse", return_lse),
         matmul_precision(),
         check_word("attention", implementation),

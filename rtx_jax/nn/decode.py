@@ -6,10 +6,12 @@ from typing import TypeAlias
 
 from .._array import Array
 from .._config import matmul_precision
+from ..checks.attention import layout_of
 from ..checks.choices import flag
 from ..checks.decode import decode_window
 from ..checks.parameters import number, positive, whole
 from ..kernels import decode as _raw
+from ..kernels.decode.select import check
 from ._call import call, integers, optional
 
 __all__ = ["decode_attention", "paged_attention"]
@@ -219,9 +221,9 @@ def _static(
         decode_window(operation, window),
         None if softcap is None else positive(operation, "softcap", softcap),
         None if scale is None else number(operation, "scale", scale),
-        layout,
+        layout_of(operation, layout),
         flag(operation, "return_lse", return_lse),
         matmul_precision(),
         None if splits is None else whole(operation, "splits", splits, 1),
-        implementation,
+        check(operation, implementation),
     )

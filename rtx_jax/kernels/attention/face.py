@@ -10,7 +10,9 @@ import numpy as np
 
 from ..._compat import trace_is_clean, x64
 from ...checks import linear as _linear
-from ...checks.choices import flag, is_one_of
+from ...checks.attention import layout_of
+from ...checks.choices import flag
+from ...checks.decode import decode_window
 from ...checks.parameters import whole
 from ...checks.shape import as_int
 from ...core.dtypes import WIDE
@@ -163,7 +165,7 @@ def flash_attention(
     chosen = (
         causal,
         static_offset,
-        tuple(window) if isinstance(window, list) else window,
+        None if window is None else decode_window(_NAME, window),
         softcap,
         scale,
         layout,
@@ -206,17 +208,13 @@ def _planned(
     return_entropy: object,
     column_scores: object,
 ) -> tuple[Run, Run]:
-    if not is_one_of(layout, ("BTNH", "BNTH")):
-        raise InvalidArgument(
-            _NAME, "layout", got=repr(layout), wanted="'BTNH' or 'BNTH'", arg="layout", reason="unknown layout"
-        )
     parameters = Parameters(
         causal=flag(_NAME, "causal", causal),
         q_offset=q_offset,
         window=window,
         softcap=softcap,
         scale=scale,
-        layout=str(layout),
+        layout=layout_of(_NAME, layout),
         implementation=select.check_word(_NAME, implementation),
         nan_safe=None if nan_safe is None else flag(_NAME, "nan_safe", nan_safe),
         fast=flag(_NAME, "fast", fast),

@@ -15,6 +15,7 @@ from jax import lax
 from ..._compat import ArrayImpl, x64
 from ...checks.choices import flag
 from ...checks.decode import decode as _check
+from ...checks.decode import decode_window
 from ..operands import is_array, not_an_array
 from . import select
 from .primitive import decode
@@ -258,15 +259,16 @@ def _call(
             pages = name in ("key", "value") and operation == "paged_attention"
             raise not_an_array(operation, f"{name}_pages" if pages else name, x)
     signature = tuple([(name, x.shape, np.dtype(x.dtype)) for name, x in given.items()])
-    static = (causal, window, softcap, scale, layout, return_lse, precision, splits, implementation)
+    sides = None if window is None else decode_window(operation, window)
+    static = (causal, sides, softcap, scale, layout, return_lse, precision, splits, implementation)
     try:
         run = _plan(operation, signature, *static)
-    except TypeError:  # a window given as a list cannot be a key
+    except TypeError:  # what cannot be a key is refused there
         run = _plan.__wrapped__(operation, signature, *static)
     return run(given)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024, typed=True)
 def _plan(
     operation: str,
     signature: tuple[tuple[str, tuple[int, ...], np.dtype], ...],

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import rtx_jax as xp
 from rtx_jax.errors import (
     BackendLimitation,
     BroadcastError,
@@ -123,3 +124,26 @@ def test_float8_needs_a_device_that_converts_it() -> None:
     with pytest.raises(BackendLimitation, match="does not convert float8_e4m3fn"):
         select.choose(cache, "pallas_triton", Target("cuda", "NVIDIA A100", (8, 0)))
     assert select.choose(cache, "pallas_triton", Target("cuda", "NVIDIA L4", (8, 9))).NAME == "pallas_triton"
+
+
+def test_a_window_in_a_list_makes_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = decode_attention(QUERY, CACHE, CACHE, window=(2, 1))
+    monkeypatch.setattr(jax, "jit", None)
+    assert (decode_attention(QUERY, CACHE, CACHE, window=[2, 1]) == expected).all()
+
+
+@pytest.mark.parametrize("name", ["attention", "decode_attention", "paged_attention"])
+@pytest.mark.parametrize("argument", ["layout", "implementation"])
+def test_nn_refuses_a_word_that_cannot_be_a_key(name: str, argument: str) -> None:
+    arrays = [xp.zeros((1, 1, 1, 1), dtype=xp.float32)] * 3
+    if name == "paged_attention":
+        arrays.append(xp.zeros((1, 1), dtype=xp.int32))
+    with pytest.raises(InvalidArgument, match=f"{name}: argument {argument}: got "):
+        getattr(xp.nn, name)(*arrays, **{argument: ["BTNH"]})
+
+
+@pytest.mark.parametrize("name", ["attention", "decode_attention"])
+@pytest.mark.parametrize("offset", [2**40, -(2**40)])
+def test_nn_takes_an_offset_beyond_32_bits(name: str, offset: int) -> None:
+    x = xp.ones((1, 1, 1, 1), dtype=xp.float32)
+    assert float(getattr(xp.nn, name)(x, x, x, causal=True, q_offset=offset)[0, 0, 0, 0]) == (offset > 0)
