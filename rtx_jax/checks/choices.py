@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import numpy as np
 
 from ..errors import InvalidArgument
 
-__all__ = ["flag", "is_one_of"]
+__all__ = ["flag", "implementation", "is_one_of"]
 
 
 def is_one_of(value: object, words: Container[str]) -> bool:
     """Tell whether `value` is a word of `words`; an array, which compares element by element, is none."""
     return isinstance(value, str) and value in words
+
+
+def implementation(operation: str, value: object, words: Sequence[str]) -> str:
+    """Return the parameter `implementation` of a kernel, one of `words`.
+
+    Raises
+    ------
+    InvalidArgument
+        It is none of them.
+    """
+    if isinstance(value, str) and value in words:
+        return value
+    raise InvalidArgument(
+        operation,
+        "implementation",
+        got=repr(value),
+        wanted=", ".join(map(repr, words)),
+        arg="implementation",
+        reason="unknown implementation",
+    )
 
 
 def flag(operation: str, argument: str, value: object) -> bool:

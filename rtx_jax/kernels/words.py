@@ -1,4 +1,4 @@
-"""The parameter ``implementation`` of the kernels: its words, the choice, and the refusal of one that cannot."""
+"""The choice among the implementations of a formula, and the refusal of one that cannot."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..checks.choices import is_one_of
-from ..errors import BackendLimitation, FallbackWarning, InvalidArgument
+from ..errors import BackendLimitation, FallbackWarning
 from .formula import Implementation, Request
 
-__all__ = ["Candidate", "chosen", "pick"]
+__all__ = ["Candidate", "pick"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +36,6 @@ class Candidate:
     reasons: Sequence[str]
     run: Implementation
     preferred: bool = True
-
-
-def chosen(operation: str, word: object, words: Sequence[str]) -> str:
-    """Return the word of an implementation.
-
-    Raises
-    ------
-    InvalidArgument
-        It is none of the words.
-    """
-    if not is_one_of(word, words):
-        raise InvalidArgument(
-            operation,
-            "implementation",
-            got=repr(word),
-            wanted=", ".join(words),
-            arg="implementation",
-            reason="unknown implementation",
-        )
-    return str(word)
 
 
 def pick(operation: str, word: str, request: Request, candidates: Sequence[Candidate]) -> Implementation | None:

@@ -7,7 +7,6 @@ Scores are in units of log2, which is what the hardware's exponential takes.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._hopper import mosaic
 from .spec import AttentionSpec
 
 __all__ = [
@@ -39,11 +39,6 @@ LOG2E = math.log2(math.e)
 ROWS = 64
 """Rows of one warpgroup's matrix instruction."""
 _INFINITY = np.float32(np.inf)
-
-
-def mosaic() -> Any:
-    """Return Pallas's module for Mosaic GPU; imported late, as it takes longer than this package."""
-    return importlib.import_module("jax.experimental.pallas.mosaic_gpu")
 
 
 def broadcast_kind(shape: tuple[int, int, int, int] | None) -> str:

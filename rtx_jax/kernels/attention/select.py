@@ -10,7 +10,8 @@ from typing import Protocol
 
 import jax
 
-from ...errors import BackendLimitation, FallbackWarning, InvalidArgument
+from ...checks.choices import implementation
+from ...errors import BackendLimitation, FallbackWarning
 from ..tuning import Blocks
 from .spec import AttentionSpec, Gradients, Operands, Target
 
@@ -71,16 +72,7 @@ def check_word(operation: str, word: object) -> str:
     InvalidArgument
         There is none of that name.
     """
-    if isinstance(word, str) and (word == "auto" or word in IMPLEMENTATIONS):
-        return word
-    raise InvalidArgument(
-        operation,
-        "implementation",
-        got=repr(word),
-        wanted=", ".join(map(repr, ("auto", *IMPLEMENTATIONS))),
-        arg="implementation",
-        reason="unknown implementation",
-    )
+    return implementation(operation, word, ("auto", *IMPLEMENTATIONS))
 
 
 def target_of(platform: str, kind: str = "", capability: tuple[int, int] | None = None) -> Target:

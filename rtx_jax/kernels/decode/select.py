@@ -7,8 +7,8 @@ import importlib
 import warnings
 from typing import Protocol
 
-from ...checks.choices import is_one_of
-from ...errors import BackendLimitation, FallbackWarning, InvalidArgument
+from ...checks import choices as _choices
+from ...errors import BackendLimitation, FallbackWarning
 from ..attention.spec import Target
 from .spec import DecodeOperands, DecodeSpec, Partial
 
@@ -47,17 +47,7 @@ def load(implementation: str) -> Implementation:
 
 def check(operation: str, implementation: object) -> str:
     """Return the word of an implementation, or raise InvalidArgument."""
-    words = ("auto", *MODULES)
-    if not is_one_of(implementation, words):
-        raise InvalidArgument(
-            operation,
-            "implementation",
-            got=repr(implementation),
-            wanted=", ".join(map(repr, words)),
-            arg="implementation",
-            reason="unknown implementation",
-        )
-    return str(implementation)
+    return _choices.implementation(operation, implementation, ("auto", *MODULES))
 
 
 def choose(spec: DecodeSpec, implementation: str, target: Target, *, partitioned: bool = False) -> Implementation:

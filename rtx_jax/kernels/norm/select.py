@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import jax
 
+from ...checks import choices
 from ..formula import Arrays, Implementation, Request
-from ..words import Candidate, chosen, pick
+from ..words import Candidate, pick
 from . import pallas_mosaic_gpu, pallas_tpu, xla
 from .spec import NormSpec
 
@@ -19,7 +20,7 @@ IMPLEMENTATIONS = ("auto", "xla", pallas_tpu.NAME, pallas_mosaic_gpu.NAME)
 
 def implementation(operation: str, word: object) -> str:
     """Return the word for an implementation, or raise InvalidArgument."""
-    return chosen(operation, word, IMPLEMENTATIONS)
+    return choices.implementation(operation, word, IMPLEMENTATIONS)
 
 
 def choose(request: Request, *, spec: NormSpec, words: str) -> Implementation | None:

@@ -8,8 +8,9 @@ from types import ModuleType
 
 import jax
 
+from ...checks import choices
 from ..formula import Arrays, Implementation, Request
-from ..words import Candidate, chosen, pick
+from ..words import Candidate, pick
 from . import pallas_mosaic_gpu, pallas_tpu, xla
 from .shape import TurnShape
 
@@ -20,7 +21,7 @@ IMPLEMENTATIONS = ("auto", "xla", pallas_tpu.NAME, pallas_mosaic_gpu.NAME)
 
 def implementation(word: object) -> str:
     """Return the word for an implementation, or raise InvalidArgument."""
-    return chosen("rope", word, IMPLEMENTATIONS)
+    return choices.implementation("rope", word, IMPLEMENTATIONS)
 
 
 def choose(request: Request, *, layout: str, words: str, aliased: bool) -> Implementation | None:
