@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,11 +14,13 @@ from ..checks.elementwise import kind_of
 from ..errors import BackendLimitation, InvalidArgument, OutOfMemory, RtxError, UnsupportedDType
 from .operations import MANAGEMENT, OPERATIONS
 
-__all__ = ["BackendCore", "Params", "T", "Tensor"]
+__all__ = ["BackendCore", "Call", "Params", "T", "Tensor"]
 
 Params = tuple[Hashable, ...]
 """Values of the static parameters of one call, in the order of the operation's table."""
 
+Call: TypeAlias = "tuple[Callable[..., object], bool, tuple[object, ...]]"
+"""A function of raw tensors, whether it needs 64-bit types whatever its operands are, and its operands."""
 
 Facts = tuple[tuple[int, ...], np.dtype]
 """Shape and dtype of an operand."""
@@ -93,6 +97,19 @@ class BackendCore(ABC, Generic[T]):
             raise OutOfMemory(
                 operation, got=str(error) or "no memory", remedy="Free tensors or use smaller pieces."
             ) from error
+
+    def _traceable(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> Call:
+        """Return the call that `_apply` would make with the same arguments, for a recorder to keep and make again.
+
+        Returns
+        -------
+        tuple
+            A function of raw tensors, whether it needs 64-bit types whatever its operands are, and its operands:
+            tensors, trees of them, vectors of the host, or None for an absent one. The function is pure and the same
+            object for the same operation and parameters; on a backend of JAX it can be traced.
+        """
+        signs = tuple([math.copysign(1.0, p) for p in params if type(p) is float and p == 0.0])
+        return _bound(self, operation, params, signs), False, operands
 
     def _function(self, name: str) -> Callable[..., object]:
         """Return a function of the table that manages tensors.
@@ -194,3 +211,14 @@ class BackendCore(ABC, Generic[T]):
             arg="",
             reason="not a tensor",
         )
+
+
+@functools.lru_cache(maxsize=4096)
+def _bound(backend: BackendCore[T], operation: str, params: Params, signs: tuple[float, ...]) -> Callable[..., object]:
+    """Return an operation of a backend as a function of its operands; `signs` tells -0.0 from 0.0, which is equal."""
+
+    def call(*operands: T | np.ndarray | None) -> T:
+        return backend._apply(operation, operands, params)
+
+    call.__name__ = call.__qualname__ = operation
+    return call

@@ -19,7 +19,7 @@ from ..core.host import scalar_operand
 from ..core.op import Compiled, Op, raise_translated
 from ..errors import InvalidArgument
 from .base import Backend
-from .core import Params
+from .core import Call, Params
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
 from .operations import OPERATIONS
 from .tensor_handle import TensorHandle
@@ -49,6 +49,35 @@ class JaxCalls(Backend[jax.Array]):
     def _apply(
         self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params = ()
     ) -> jax.Array:
+        compiled, wide, arrays = self._call(operation, operands, params, True)
+        try:
+            if wide:
+                previous = X64_UNSET
+                try:
+                    previous = swap_x64(True)
+                    return compiled(*arrays)  # type: ignore[return-value]
+                finally:
+                    restore_x64(previous)
+            return compiled(*arrays)  # type: ignore[return-value]
+        except Exception as error:
+            raise_translated(operation, error)
+
+    def _traceable(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params = ()
+    ) -> Call:
+        return self._call(operation, operands, params, False)
+
+    def _call(
+        self,
+        operation: str,
+        operands: tuple[jax.Array | np.ndarray | None, ...],
+        params: Params,
+        donates: bool,
+    ) -> Call:
+        """Return the compiled call of an operation, whether it needs x64, and its operands.
+
+        Where `donates`, the call may put its result into the memory of a handle that was given up.
+        """
         op = _OPS[operation]
         if operation in _PREPARED:
             operands, params = self._prepare(operation, operands, params)
@@ -59,7 +88,7 @@ class JaxCalls(Backend[jax.Array]):
                 if x.dtype in WIDE:
                     wide = True
             elif x is not None:
-                if any(isinstance(x, TensorHandle) for x in operands):
+                if donates and any(isinstance(x, TensorHandle) for x in operands):
                     return self._consuming(operation, operands, params)
                 operands = tuple([self._operand(operation, x) for x in operands])
                 wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
@@ -69,22 +98,10 @@ class JaxCalls(Backend[jax.Array]):
             while operands[count - 1] is None:
                 count -= 1
             operands = operands[:count]
-        try:
-            if wide:
-                previous = X64_UNSET
-                try:
-                    previous = swap_x64(True)
-                    return compiled(*operands)  # type: ignore[return-value]
-                finally:
-                    restore_x64(previous)
-            return compiled(*operands)  # type: ignore[return-value]
-        except Exception as error:
-            raise_translated(operation, error)
+        return compiled, wide, operands
 
-    def _consuming(
-        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
-    ) -> jax.Array:
-        """Run an operation on handles: the memory of one that was given up may become that of the result."""
+    def _consuming(self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params) -> Call:
+        """Return the call on handles: the memory of one that was given up may become that of the result."""
         free: list[int] = []
         arrays: list[jax.Array | np.ndarray | None] = []
         for i, x in enumerate(operands):
@@ -95,22 +112,23 @@ class JaxCalls(Backend[jax.Array]):
             arrays.append(x if x is None else self._operand(operation, x))
         static: Hashable = params[0] if len(params) == 1 else params
         compiled, wide = _OPS[operation].variant(static)
-        try:
-            with x64(wide or any(x is not None and x.dtype in WIDE for x in arrays)):
-                if free:
+        wide = wide or any(x is not None and x.dtype in WIDE for x in arrays)
+        if free:
+            try:
+                with x64(wide):
                     result = jax.eval_shape(compiled, *arrays)
-                    fitting = [
-                        i
-                        for i in free
-                        if isinstance(result, jax.ShapeDtypeStruct)
-                        and (arrays[i].shape, arrays[i].dtype) == (result.shape, result.dtype)  # type: ignore[union-attr]
-                        and all(arrays[i] is not other for j, other in enumerate(arrays) if j != i)
-                    ][:1]
-                    if fitting:
-                        return _donating(compiled, fitting[0])(*arrays)  # type: ignore[return-value]
-                return compiled(*arrays)  # type: ignore[return-value]
-        except Exception as error:
-            raise_translated(operation, error)
+            except Exception as error:
+                raise_translated(operation, error)
+            fitting = [
+                i
+                for i in free
+                if isinstance(result, jax.ShapeDtypeStruct)
+                and (arrays[i].shape, arrays[i].dtype) == (result.shape, result.dtype)  # type: ignore[union-attr]
+                and all(arrays[i] is not other for j, other in enumerate(arrays) if j != i)
+            ][:1]
+            if fitting:
+                compiled = _donating(compiled, fitting[0])
+        return compiled, wide, tuple(arrays)
 
     def _operand(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
         """Return one operand as the compiled call takes it."""

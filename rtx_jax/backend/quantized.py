@@ -11,7 +11,7 @@ from ..errors import InvalidArgument, UnsupportedDType
 from ..quant import Calibration, QTensor, QuantScheme
 from .base import Backend
 from .codes import Codes, DeviceCodes, HostCodes
-from .core import Params, T
+from .core import Call, Params, T
 from .jax import JaxBackend
 from .wrapper import Wrapper
 
@@ -138,6 +138,11 @@ class Quantized(Wrapper[T]):
             return transposed
         product = self._product(operation, operands, params)
         return self._propagated(self._on_numbers(operation, operands, params) if product is None else product)
+
+    def _traceable(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> Call:
+        if any(isinstance(x, QTensor) for x in operands):
+            return super()._traceable(operation, tuple([getattr(x, "jax", x) for x in operands]), params)
+        return self._inner._traceable(operation, operands, params)
 
     def _transposed(self, operation: str, operands: tuple[object, ...], params: Params) -> T | None:
         """Return the quantized result of an exchange of a matrix's axes, None for anything else."""
