@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
@@ -26,7 +28,21 @@ from .core.comparison import comparison
 from .core.dispatch import Door, InPlace, Op, lift, place, raise_translated, scalar_operand
 from .core.dtypes import INTEGRAL, NUMERIC, WIDE
 from .core.floating import floating_binary
-from .core.handle import INTERNED, Handle, data_of, share, tracing, update
+from .core.handle import (
+    COUNTED,
+    INTERNED,
+    MOVED,
+    Given,
+    Handle,
+    data_of,
+    give,
+    held,
+    settled,
+    share,
+    tracing,
+    update,
+    used,
+)
 from .errors import (
     DTypeMismatch,
     InvalidArgument,
@@ -62,6 +78,11 @@ class Array(Handle):
     data
         The ``jax.Array`` to hold; it is shared, so the first write to this Array copies it.
 
+    Attributes
+    ----------
+    is_alive
+        Whether there is a value: the Array was not given up, and its buffer not donated.
+
     Notes
     -----
     ``x[key] = value`` and the in-place operators rebind this handle; nobody else sees the change. When the handle
@@ -87,7 +108,7 @@ class Array(Handle):
                 reason="not a jax.Array",
             )
         self._data = data
-        self._owned = False
+        self._owned = COUNTED
         if isinstance(data, Tracer):
             tracing.tracer_seen()
             self._owned = tracing.mark()
@@ -105,8 +126,9 @@ class Array(Handle):
         if self._owned is INTERNED and type(data) is ArrayImpl:
             # The constant serves every later creation of the same value; whoever gets it might donate it.
             data = _interop.copy_now(data)
-            self._data = data
-        if self._owned is True or (self._owned is INTERNED and type(data) is ArrayImpl):
+            self._data = Given(data) if type(self._data) is Given else data
+        owned = self._owned
+        if owned is True or owned is COUNTED or (owned is INTERNED and type(data) is ArrayImpl):
             self._owned = False
         return data
 
@@ -332,10 +354,10 @@ class Array(Handle):
         return bool(np.any(np.asarray(self == value)))
 
     def __repr__(self) -> str:
-        return text(data_of(self), repr)
+        return _GIVEN_UP if self._data is MOVED else text(data_of(self), repr)
 
     def __str__(self) -> str:
-        return text(data_of(self), str)
+        return _GIVEN_UP if self._data is MOVED else text(data_of(self), str)
 
     # --- copies and pickles ---------------------------------------------------------------------------------------
 
@@ -354,6 +376,77 @@ class Array(Handle):
         if owned is INTERNED and copied._owned is False:  # under a trace the copy belongs to that
             copied._owned = INTERNED
         return copied
+
+    # --- ownership ------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> int:
+        """A number that no other Array of this process has or had."""
+        try:
+            return self._id
+        except AttributeError:
+            with _id_lock:  # two threads get one number
+                if not hasattr(self, "_id"):
+                    self._id = next(_ids)
+            return self._id
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a value: the Array was not given up, and its buffer was not donated."""
+        if self._data is MOVED:
+            return False
+        data = held(self)
+        return type(data) is not ArrayImpl or not data.is_deleted()
+
+    def take(self) -> Array:
+        """Give this Array up: return one for the next operation, which may put its result into the same memory.
+
+        Every later use of this Array raises `UseAfterMove`. The Array that is returned serves one operation: a
+        function of the namespace or of a backend, an operator, a call of a function of `rtx_jax.jit`. A look at it (its
+        shape, its values, ``print``) is none. The memory is used where nobody else can see it and a result has its
+        shape and dtype; a clone, an export or a view keeps its value.
+
+        Raises
+        ------
+        UseAfterMove
+            It was given up before.
+        TracedMutation
+            It does not belong to the function that is being traced.
+
+        Notes
+        -----
+        NumPy's ``take`` is `rtx_jax.take`. Inside of a function of `rtx_jax.jit`, giving an argument up donates the
+        caller's Array, as a call without compilation would.
+
+        Examples
+        --------
+        >>> import rtx_jax as xp
+        >>> x = xp.asarray([1.0, 2.0])
+        >>> xp.exp(x.take() - 1.0)
+        Array([1.        , 2.71828183])
+        >>> x.is_alive
+        False
+        """
+        given = object.__new__(type(self))
+        give(self, given)
+        return given
+
+    def clone(self) -> Array:
+        """Return another Array on the same memory, which is copied when one of the two is written.
+
+        An operation that is given one of them (`take`) leaves the memory to the other.
+
+        Raises
+        ------
+        UseAfterMove
+            The Array was given up.
+        """
+        owned = self._owned
+        twin = self.copy()
+        if (owned is True or owned is COUNTED) and twin._owned is False:
+            # Both hold the same ``jax.Array``: whoever is left alone can tell from the references to it.
+            self._owned = twin._owned = COUNTED
+        return twin
 
     def __reduce__(self) -> tuple[Callable[[np.ndarray], Array], tuple[np.ndarray]]:
         return _unpickle, (self._value("pickle"),)
@@ -580,9 +673,9 @@ call1, call2, calln = _door.call1(), _door.call2(), _door.calln()
 def _raw_key(key: object) -> object:
     """Return a key with the Arrays in it replaced by their arrays."""
     if isinstance(key, Handle):
-        return data_of(key)
+        return used(key)
     if type(key) is tuple:
-        return tuple(data_of(part) if isinstance(part, Handle) else part for part in key)
+        return tuple(used(part) if isinstance(part, Handle) else part for part in key)
     return key
 
 
@@ -591,6 +684,7 @@ def _getitem(x: Array, key: object) -> Array:
         key = _raw_key(key)
     data = x._data
     if type(data) is not ArrayImpl or tracing.active:
+        x = settled(x)
         data = data_of(x)
     try:
         result = _indexing.get(data, key)
@@ -604,9 +698,11 @@ def _getitem(x: Array, key: object) -> Array:
 def _setitem(x: Array, key: object, value: object) -> None:
     if isinstance(key, Handle) or type(key) is tuple:
         key = _raw_key(key)
-    if isinstance(value, Handle):
-        value = data_of(value)
     data = x._data
+    if type(data) is Given:  # the write is what it was given to
+        x._data = data = data.data
+    if isinstance(value, Handle):
+        value = used(value)
     if type(data) is not ArrayImpl or tracing.active:
         data = data_of(x)
     try:
@@ -619,13 +715,15 @@ def _setitem(x: Array, key: object, value: object) -> None:
 
 def _in_place(x: _A, other: object, op: InPlace) -> _A:
     data = x._data
+    if type(data) is Given:  # the write is what it was given to
+        x._data = data = data.data
     if type(data) is not ArrayImpl or tracing.active:
         data = data_of(x)
     wide = data.dtype in WIDE
     if type(other) is Array:
         operand = other._data
         if type(operand) is not ArrayImpl or tracing.active:
-            operand = data_of(other)
+            operand = used(other)
         wide = wide or operand.dtype in WIDE
     elif isinstance(other, bool | int | float | complex):
         try:
@@ -685,6 +783,9 @@ jax.tree_util.register_pytree_node(Array, _flatten, _unflatten)
 # --- operators ------------------------------------------------------------------------------------------------------
 
 _getrefcount = sys.getrefcount
+_ids = itertools.count(1)
+_id_lock = threading.Lock()
+_GIVEN_UP = "<Array, given up>"
 _OPERANDS = (Array, bool, int, float, complex, jax.Array, np.ndarray, np.generic)
 _ARRAYS = (Array, jax.Array, np.ndarray)
 

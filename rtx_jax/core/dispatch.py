@@ -19,13 +19,15 @@ from jax.core import Tracer
 
 from .. import _config
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_is_clean
-from ..errors import ScalarOverflow
+from ..errors import ScalarOverflow, UseAfterMove
 from .dtypes import WIDE
-from .handle import INTERNED, Handle, tracing
+from .handle import INTERNED, Given, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
 from .indexing import clear as clear_indexing
 from .nans import has_nan
 from .op import InPlace, Op, all_ops, given_away, raise_translated
+from .ownership import clear as clear_donating
+from .ownership import donating, spend
 from .promotion import operand_dtype
 
 __all__ = ["Door", "InPlace", "Op", "clear_caches", "given_away", "lift", "place", "raise_translated", "scalar_operand"]
@@ -81,14 +83,21 @@ class Door(Generic[_H]):
         arrays: list[object] = [None] * len(operands)
         partner: np.dtype | None = None
         weak: list[int] = []
+        given: list[int] = []
         for i, operand in enumerate(operands):
             # NumPy's float64 and complex128 scalars are Python floats and complex numbers too.
             if not isinstance(operand, builtins.bool | int | float | complex):
-                arrays[i] = array = lift(operand, None, op.name, f"x{i + 1}" if len(operands) > 1 else "x")
+                try:
+                    arrays[i] = array = lift(operand, None, op.name, f"x{i + 1}" if len(operands) > 1 else "x")
+                except UseAfterMove as error:
+                    raise error.renamed(op.name) from None
                 if isinstance(array, Tracer) and array.aval.weak_type:  # type: ignore[attr-defined]
                     weak.append(i)  # a Python number that became an operand of a traced function
                 elif partner is None:
                     partner = array.dtype
+                if isinstance(operand, Handle) and type(operand._data) is Given:
+                    given.append(i)
+        array = None  # type: ignore[assignment]  # whether memory is free is seen from the references
         for i in weak:
             array = arrays[i]  # type: ignore[assignment]
             if partner is None:
@@ -107,11 +116,14 @@ class Door(Generic[_H]):
                     except ScalarOverflow as error:
                         raise error.renamed(op.name) from None
             wide = wide or arrays[i].dtype in WIDE  # type: ignore[attr-defined]
+        compiled = entry[0]
         previous = X64_UNSET
         try:
+            if given and (free := spend(operands, given, arrays, op.name)):
+                compiled = donating(compiled, wide, arrays, free)
             if wide:
                 previous = swap_x64(True)
-            result = entry[0](*arrays)
+            result = compiled(*arrays)
         except Exception as error:
             raise_translated(op.name, error)
         finally:
@@ -384,6 +396,7 @@ def clear_caches() -> None:
         for jitted, _ in op.cache.values():
             jitted.clear_cache()  # type: ignore[attr-defined]
     clear_scalars()
+    clear_donating()
     clear_indexing()
     for table in _interned_tables:
         table.clear()

@@ -55,10 +55,12 @@ def _slow(door: Door[_H], op: Op, cast: Op, operands: Sequence[object]) -> objec
             dtypes.append(np.dtype(bool))
         else:  # floating scalars, and what is no operand at all
             return door.slow(op, operands)
-    if any(dtype in INEXACT or dtype not in KIND for dtype in dtypes):
+    target = None if any(dtype in INEXACT or dtype not in KIND for dtype in dtypes) else default_float(device)
+    del device  # whether memory is free is seen from the references
+    if target is None:
         return door.slow(op, operands)
     lifted = [lift(x) if isinstance(x, bool | int) else x for x in operands]
-    return door.slow(cast, lifted, default_float(device))
+    return door.slow(cast, lifted, target)
 
 
 def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:

@@ -5,7 +5,15 @@ Ownership
 `_owned` is True only when the buffer is the fresh output of one of our compiled calls and nobody else has been
 given it. An update of an owning handle donates the buffer, so it runs in place. `_owned` is False when the buffer
 was shared or came from outside, `INTERNED` when it is a cached constant, and under a trace it is the trace in
-which the handle was made (a write under another trace would leave a tracer in somebody's handle).
+which the handle was made (a write under another trace would leave a tracer in somebody's handle). `COUNTED` means
+that only references to this very array tell who else has the buffer: clones of one handle, and what the user gave
+to `Array`. A write copies then; an operation that was given the handle donates where the references say "alone".
+
+Giving up
+---------
+`give` takes the value out of a handle, which is dead from then on (`MOVED`), and returns a handle that holds it as
+`Given`: the next operation uses that up, and may put its result into its memory; see `core/ownership.py`. Looking at
+a `Given` (its shape, its values) leaves it as it is. Neither state is an `ArrayImpl`, so fast paths pass them on.
 
 Threads
 -------
@@ -21,27 +29,37 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import jax
 from jax.core import Tracer
 
 from .. import _config
 from .._compat import X64_UNSET, ArrayImpl, current_trace, has_gil, restore_x64, swap_x64, trace_is_clean
-from ..errors import Internal, TracedMutation
+from ..errors import Internal, TracedMutation, UseAfterMove
 
 __all__ = [
+    "COUNTED",
     "INTERNED",
+    "MOVED",
     "PENDING",
+    "Given",
     "Handle",
     "Scope",
     "Tracing",
     "check_write",
     "data_of",
+    "give",
+    "held",
+    "is_local",
+    "lend",
+    "moved",
     "rebind",
+    "settled",
     "share",
     "tracing",
     "update",
+    "used",
 ]
 
 _WAIT_LIMIT_S = 120.0
@@ -62,15 +80,30 @@ class _Mark:
 
 PENDING = _Mark("PENDING")
 INTERNED = _Mark("INTERNED")
+COUNTED = _Mark("COUNTED")
+MOVED = _Mark("MOVED")
+
+
+class Given:
+    """The value of a handle that was given up, in the handle that the next operation uses up."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: object) -> None:
+        self.data = data
 
 
 class Handle:
     """A cell that holds one array. Base of `rtx_jax.Array`, which gives it a face."""
 
-    __slots__ = ("__weakref__", "_data", "_owned")
+    __slots__ = ("__weakref__", "_data", "_id", "_owned")
 
-    _data: Any  # a jax.Array, or PENDING for the moment of an update
+    _data: Any  # a jax.Array; PENDING for the moment of an update; Given; MOVED
     _owned: object
+    _id: int  # set when it is first asked for
+
+
+_H = TypeVar("_H", bound=Handle)
 
 
 class Scope(Protocol):
@@ -84,6 +117,9 @@ class Scope(Protocol):
 
     def store(self, handle: Handle, data: jax.Array) -> None:
         """Keep the new value of such a handle until the trace ends; no tracer may enter the handle."""
+
+    def allow_take(self, handle: Handle) -> bool:
+        """Tell whether a handle was made in the running trace, so that it can be given up there."""
 
     def random_key(self, stream: object) -> jax.Array | None:
         """Return data of a fresh key of a random stream, or None when the scope has no source of keys."""
@@ -148,8 +184,8 @@ tracing = Tracing()
 def data_of(handle: Handle) -> jax.Array:
     """Return the array of a handle in any mode: waits for a running update, captures under a transform."""
     data: jax.Array = handle._data
-    if data is PENDING:  # type: ignore[comparison-overlap]
-        data = _wait(handle)
+    if type(data) is not ArrayImpl:
+        data = held(handle)
     if tracing.active:
         scopes = tracing.scopes
         if scopes:
@@ -157,22 +193,119 @@ def data_of(handle: Handle) -> jax.Array:
     return data
 
 
-def _wait(handle: Handle) -> jax.Array:
+def held(handle: Handle) -> jax.Array:
+    """Return what a handle holds, as the running trace does not see it: waits for an update, looks into a `Given`.
+
+    Raises
+    ------
+    UseAfterMove
+        The handle was given up.
+    """
+    data = handle._data
+    if data is PENDING:
+        data = _wait(handle)
+    if type(data) is Given:
+        data = data.data
+    if data is MOVED:
+        raise moved()
+    array: jax.Array = data
+    return array
+
+
+def moved(operation: str = "use") -> UseAfterMove:
+    """Return the error for a handle that was given up."""
+    return UseAfterMove(
+        operation,
+        "x",
+        got="an Array that was given up with take()",
+        wanted="an Array that is alive",
+        remedy="Use the result of the operation that took it, or give a clone() to that.",
+    )
+
+
+def _wait(handle: Handle) -> object:
     deadline = time.monotonic() + _WAIT_LIMIT_S
     while (data := handle._data) is PENDING:
         if time.monotonic() > deadline:
             raise Internal("read", "x", got="an Array whose update did not end", remedy="Report this, please.")
         time.sleep(0)
-    arrived: jax.Array = data
+    arrived: object = data
     return arrived
 
 
 def share(handle: Handle) -> jax.Array:
     """Return the array of a handle for somebody else to keep: the handle no longer owns it alone."""
     data = data_of(handle)
-    if handle._owned is True:
+    if handle._owned is True or handle._owned is COUNTED:
         handle._owned = False
     return data
+
+
+def lend(handle: Handle) -> jax.Array:
+    """Return the array of a handle for somebody who may keep it, but makes no other array of the same memory."""
+    data = data_of(handle)
+    if handle._owned is True:
+        handle._owned = COUNTED
+    return data
+
+
+def used(handle: Handle) -> jax.Array:
+    """Return the array of a handle for an operation, which uses up a handle that was given to it."""
+    data = data_of(handle)
+    if type(handle._data) is Given and is_local(handle):
+        handle._data = MOVED
+    return data
+
+
+def settled(handle: _H) -> _H:
+    """Return a handle that an operation may read several times: a new one for a handle that was given to it."""
+    data = handle._data
+    if type(data) is not Given:
+        return handle
+    plain = object.__new__(type(handle))
+    if is_local(handle):
+        plain._data, plain._owned = data.data, handle._owned
+        handle._data = MOVED
+    else:
+        plain._data, plain._owned = data_of(handle), tracing.mark()
+    return plain
+
+
+def give(handle: Handle, target: Handle) -> None:
+    """Move what a handle holds into `target`, as `Given`; the handle is dead then.
+
+    Raises
+    ------
+    UseAfterMove
+        It was given up before.
+    TracedMutation
+        A trace runs in which the handle was not made.
+    """
+    if not is_local(handle):
+        raise TracedMutation(
+            "take",
+            "x",
+            got="an Array from outside of the function that is being traced",
+            wanted="an Array made inside or received as an argument",
+            remedy="Pass it as an argument, or give it up outside.",
+        )
+    # What is held stays as it is, so that a value that is not computed yet is not asked for.
+    data = handle._data
+    if data is PENDING:
+        data = _wait(handle)
+    if data is MOVED:
+        raise moved("take")
+    handle._data = MOVED
+    target._data = data if type(data) is Given else Given(data)
+    target._owned = handle._owned
+
+
+def is_local(handle: Handle) -> bool:
+    """Tell whether nothing is being traced, or the handle was made in the trace that runs."""
+    if tracing.settle() or handle._owned is current_trace():
+        return True
+    scopes = tracing.scopes
+    return bool(scopes) and scopes[-1].allow_take(handle)
 
 
 def check_write(handle: Handle, operation: str) -> None:
@@ -260,6 +393,8 @@ def update(
         Under a trace that the handle does not belong to. Nothing has changed then.
     """
     data = handle._data
+    if type(data) is Given:  # the write is what it was given to
+        handle._data = data = data.data
     if type(data) is not ArrayImpl or tracing.active:
         _update_traced(handle, plain, operands, wide, operation)
         return

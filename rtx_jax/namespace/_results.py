@@ -6,9 +6,11 @@ import jax
 import numpy as np
 
 from .._array import Array, call1
+from .._compat import ArrayImpl
 from ..core.dispatch import Op, lift
 from ..core.dtypes import INEXACT, UNSIGNED, bool_, default_float, default_int, uint32, uint64
 from ..core.dtypes import as_dtype as as_dtype
+from ..core.handle import data_of
 from ..raw._kinds import cast
 
 __all__ = ["dtype_of", "float_or_none", "floating", "index_dtype", "place_of", "sum_dtype"]
@@ -20,13 +22,13 @@ def place_of(x: object, /) -> jax.Array | None:
     """Return the raw array of an operand, which tells the device whose defaults apply; None for host input."""
     if type(x) is Array:
         data: jax.Array = x._data
-        return data
+        return data if type(data) is ArrayImpl else data_of(x)
     return x if isinstance(x, jax.Array) else None
 
 
 def index_dtype(x: object, /) -> np.dtype:
     """Return the dtype of indices and counts: the default integer of the operand's device."""
-    return default_int(x._data if type(x) is Array else place_of(x))
+    return default_int(place_of(x))
 
 
 def dtype_of(x: object, operation: str) -> np.dtype:

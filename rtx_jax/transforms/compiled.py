@@ -17,13 +17,13 @@ from .. import _config
 from .._array import Array, lift
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_context, x64
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
-from ..core.handle import Handle, data_of, tracing
+from ..core.handle import Given, Handle, data_of, is_local, tracing
 from ..errors import InvalidArgument, ScalarOverflow, UnsupportedDType
 from . import compiles, paths
 from .program import Call, Program, bind, operands_of, run, trace
 from .trees import ARRAY, NUMBER, PLAIN, flatten, is_array, needs_x64
 
-__all__ = ["Compiled", "jit"]
+__all__ = ["Compiled", "jit", "take_apart"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -179,21 +179,22 @@ class Compiled(Generic[P, R]):
         else:
             dynamic, named, static, merge = args, kwargs, (), None
         leaves, treedef = flatten((dynamic, named))
-        call = _take_apart(self.name, leaves, treedef, merge)
+        call = take_apart(self.name, leaves, treedef, merge)
         wide = needs_x64(leaves) or self._captures_wide()
         previous = X64_UNSET
         try:
             if wide:
                 previous = swap_x64(True)
             avals, context = _avals(call), _context()
-            key = (treedef, static, tuple(call.kinds), tuple(call.slots), avals, context)
+            slots = tuple(call.slots)
+            key = (treedef, static, tuple(call.kinds), (slots, call.taken) if call.taken else slots, avals, context)
             found = self._match(key, call)
             if found is None:
                 with _tracing_lock:
                     found = self._match(key, call)
                     if found is None:
                         found = self._trace(key, call, dynamic, named)
-            if found[0].keep and not (named or static) and len(dynamic) == len(leaves):
+            if found[0].keep and not (named or static or call.taken) and len(dynamic) == len(leaves):
                 if all(handle is arg for handle, arg in zip(call.handles, dynamic, strict=False)):
                     if len(self._flat) >= _MAX_SIGNATURES:
                         self._flat.clear()
@@ -222,7 +223,7 @@ class Compiled(Generic[P, R]):
     ) -> tuple[Program, Call, list[Handle | None]]:
         signature = self._describe(call, dynamic, named, key)
         compiles.note_trace(self.name, signature, self._signatures)
-        program, found = trace(self.fn, self.name, call, self._donated(call, dynamic, named))
+        program, found = trace(self.fn, self.name, call, self._donated(call, dynamic, named) | call.taken)
         if program.keep:
             if len(self._programs) >= _MAX_SIGNATURES:
                 del self._programs[next(iter(self._programs))]
@@ -329,17 +330,19 @@ def _no_rebuild(values: list[object]) -> tuple[tuple[object, ...], dict[str, obj
     raise AssertionError("only a trace rebuilds arguments")
 
 
-def _take_apart(
+def take_apart(
     name: str,
     leaves: list[object],
     treedef: jax.tree_util.PyTreeDef,
     merge: Callable[..., tuple[tuple[object, ...], dict[str, object]]] | None,
 ) -> Call:
+    """Return the arguments of one call, given as the leaves of a tree, as operands of a trace."""
     slots: list[int] = []
     kinds: list[str] = []
     operands: list[object] = []
     handles: list[Array | None] = []
     seen: dict[int, int] = {}
+    taken: list[int] = []
     kind: str
     data: object
     handle: Array | None
@@ -350,6 +353,9 @@ def _take_apart(
                 slots.append(slot)
                 continue
             seen[id(leaf)] = len(operands)
+            if type(leaf._data) is Given and is_local(leaf):
+                leaf._data = leaf._data.data
+                taken.append(len(operands))
             kind, data, handle = ARRAY, data_of(leaf), leaf
         else:
             handle = None
@@ -387,7 +393,7 @@ def _take_apart(
         args, kwargs = treedef.unflatten(values)
         return (args, kwargs) if merge is None else merge(args, kwargs)
 
-    return Call(rebuild, slots, kinds, operands, handles)
+    return Call(rebuild, slots, kinds, operands, handles, frozenset(taken))
 
 
 def _avals(call: Call) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ import jax
 from .._array import Array
 from .._compat import ArrayImpl, has_gil
 from ..core.dispatch import raise_translated
-from ..core.handle import PENDING, Handle
+from ..core.handle import COUNTED, PENDING, Handle
 
 __all__ = ["Given", "Written", "give_up", "run_donating"]
 
@@ -95,7 +95,7 @@ def _leave_deleted(handle: Handle | None, data: jax.Array) -> None:
 
 def _take(handle: Handle, operands: list[Any], i: int) -> bool:
     """Take the array out of a handle that owns it alone; False when somebody else can see it."""
-    if handle._owned is not True or not _GIL or handle._data is not operands[i]:
+    if not (handle._owned is True or handle._owned is COUNTED) or not _GIL or handle._data is not operands[i]:
         return False
     handle._data = PENDING
     if _getrefcount(operands[i]) <= _ALONE:

@@ -16,7 +16,7 @@ from .. import _config
 from .._array import Array, lift, wrap
 from .._compat import X64_UNSET, ArrayImpl, ClosedJaxpr, restore_x64, split_hidden, swap_x64
 from ..core.dispatch import raise_translated
-from ..core.handle import Handle, check_write, data_of, rebind, tracing
+from ..core.handle import MOVED, Handle, check_write, data_of, held, rebind, tracing
 from ..core.nans import has_nan
 from ..core.random import Stream, global_stream
 from ..errors import TracedMutation
@@ -43,6 +43,8 @@ class Call:
         For each leaf, the index of its operand: an Array passed twice has one operand.
     kinds, operands, handles
         For each operand its kind, its raw array, and the caller's handle where there is one.
+    taken
+        Operands of handles that were given up for this call.
     """
 
     rebuild: Callable[[list[object]], tuple[tuple[object, ...], dict[str, object]]]
@@ -50,6 +52,7 @@ class Call:
     kinds: list[str]
     operands: list[object]
     handles: list[Array | None]
+    taken: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -93,6 +96,8 @@ class Program:
         Leaves of the result that are not arrays.
     argument_writes, captured_writes
         ``(operand or index, output)`` pairs.
+    donated, taken
+        Operands whose memory the call may use; those among them whose handles are given up, under a trace too.
     pure, single
         It has neither hidden operands nor writes or donations; its result is one leaf.
     wide
@@ -112,6 +117,7 @@ class Program:
     captured_writes: list[tuple[int, int]]
     keep: bool
     donated: frozenset[int]
+    taken: frozenset[int]
     plain: Callable[..., list[jax.Array]]
     donating: Callable[..., list[jax.Array]]
     pure: bool
@@ -154,7 +160,7 @@ def trace(
         path = before[key][1] if key in before else None
         if operand.local is None:
             position[operand.index] = len(captured)
-            pure = pure and (path is not None or not isinstance(operand.handle._data, jax.core.Tracer))
+            pure = pure and (path is not None or not isinstance(held(operand.handle), jax.core.Tracer))
             captured.append(Captured(path, None if path else operand.handle, operand.aval))
             found.append(operand.handle)
         elif path is not None:
@@ -163,6 +169,7 @@ def trace(
     _name(function := _listed(split.function), name)
     hidden = [index if index < 0 else position[index] for index in split.indices]
     argument_count = len(call.operands)
+    donated = donated | plan.taken
     written = {operand for operand, _ in plan.argument_writes}
     captured_writes = [(position[index], output) for index, output in plan.captured_writes]
     written_hidden = {index for index, _ in captured_writes}
@@ -182,6 +189,7 @@ def trace(
         captured_writes=captured_writes,
         keep=pure,
         donated=donated,
+        taken=call.taken | plan.taken,
         plain=plain,
         donating=jax.jit(function, donate_argnums=tuple(donate)) if donate else plain,
         pure=not (hidden or donate),
@@ -211,6 +219,7 @@ class _Plan:
         self.values: list[object] = []
         self.argument_writes: list[tuple[int, int]] = []
         self.captured_writes: list[tuple[int, int]] = []
+        self.taken: set[int] = set()  # arguments that the function gave up
 
     def run(self, fn: Callable[..., object], call: Call, raw: Sequence[jax.Array], scope: JitScope) -> None:
         values: list[object] = []
@@ -227,8 +236,12 @@ class _Plan:
         result = fn(*args, **kwargs)
         self._collect(result, call, values, scope)
         for i, value in enumerate(values):
-            if call.handles[i] is not None and value._data is not raw[i]:  # type: ignore[attr-defined]
-                self.argument_writes.append((i, self._add(value._data)))  # type: ignore[attr-defined]
+            if call.handles[i] is None or value._data is raw[i]:  # type: ignore[attr-defined]
+                continue
+            if value._data is MOVED:  # type: ignore[attr-defined]
+                self.taken.add(i)
+            else:
+                self.argument_writes.append((i, self._add(held(value))))  # type: ignore[arg-type]
         for operand in scope.operands.values():
             if operand.written:
                 self.captured_writes.append((operand.index, self._add(operand.value)))
@@ -245,7 +258,7 @@ class _Plan:
                 elif operand is not None and operand.local is not None:
                     self.result.append(("argument", operand.index))
                 elif operand is not None or not scope.contains(leaf):
-                    scope.lift(leaf, leaf._data)
+                    scope.lift(leaf, held(leaf))
                     self.result.append(("captured", scope.operands[id(leaf)].index))
                 elif id(leaf) in seen:
                     self.result.append(("same", seen[id(leaf)]))
@@ -349,6 +362,9 @@ def _run(program: Program, name: str, call: Call, found: list[Handle | None]) ->
         outputs = _run_plain(program, name, operands)
         for handle, _, output in written:
             rebind(handle, outputs[output], WRITE)
+        for i in program.taken:
+            if (owner := call.handles[i]) is not None:
+                owner._data = MOVED
     return _result(program, call, found, outputs)
 
 

@@ -28,7 +28,7 @@ from .._compat import (
     trace_parent,
 )
 from ..core.dtypes import WIDE
-from ..core.handle import Handle, tracing
+from ..core.handle import Handle, held, tracing
 from ..core.random import Stream, fold_in
 from ..errors import RngUnderTrace
 
@@ -115,6 +115,10 @@ class Scope:
 
     def allow_write(self, handle: Handle) -> bool:
         """Refuse: only `jit` carries out writes to Arrays from outside."""
+        return current_trace() is self.trace and self.contains(handle)
+
+    def allow_take(self, handle: Handle) -> bool:
+        """Tell whether a handle was made in the running trace, or in a finished one inside of it."""
         return current_trace() is self.trace and self.contains(handle)
 
     def store(self, handle: Handle, data: jax.Array) -> None:
@@ -207,7 +211,7 @@ class JitScope(Scope):
         """Return the hidden operand of this or an outer compiled function that stands for `handle`."""
         operand = self.operands.get(id(handle))
         if operand is not None:
-            return operand.value if operand.local is None else operand.local._data
+            return operand.value if operand.local is None else held(operand.local)
         if self.trace is None or current_trace() is None or self.contains(handle):
             return data
         if self.parent is not None:
@@ -222,7 +226,7 @@ class JitScope(Scope):
         if current_trace() is not self.trace:
             return False
         if not self.contains(handle):
-            self.lift(handle, handle._data)
+            self.lift(handle, held(handle))
         return True
 
     def store(self, handle: Handle, data: jax.Array) -> None:

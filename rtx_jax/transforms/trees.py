@@ -16,7 +16,7 @@ from jax import lax
 
 from .._array import Array, lift, wrap_shared
 from ..core.dtypes import WIDE, default_float
-from ..core.handle import data_of
+from ..core.handle import used
 
 __all__ = [
     "ARRAY",
@@ -80,7 +80,7 @@ def pack(tree: Tree, *, numbers: bool = True, operation: str = "", argument: str
     for leaf in leaves:
         value: object = leaf
         if type(leaf) is Array:
-            kind, value = ARRAY, data_of(leaf)
+            kind, value = ARRAY, used(leaf)
         elif isinstance(leaf, jax.Array):
             kind = PLAIN
         elif numbers and isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
