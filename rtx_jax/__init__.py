@@ -348,6 +348,7 @@ __all__ = [
     "result_type",
     "roll",
     "round",
+    "runtime",
     "save",
     "scan",
     "searchsorted",
@@ -400,10 +401,10 @@ __all__ = [
 __array_api_version__ = "2025.12"
 
 if _TYPE_CHECKING:
-    from . import backend, kernels, nn, parity, quant
+    from . import backend, kernels, nn, parity, quant, runtime
 else:
     # The first use imports these, so that our own import stays short.
-    _LATER = frozenset(("backend", "kernels", "nn", "parity", "quant"))
+    _LATER = frozenset(("backend", "kernels", "nn", "parity", "quant", "runtime"))
 
     def __getattr__(name: str, /) -> _types.ModuleType:
         if name in _LATER:
@@ -462,6 +463,7 @@ EXTRAS = {
     "parity": "how far a device's results are from the reference, in ULP",
     "quant": "quantized tensors and their products",
     "random": "generators with NumPy's method names, reproducible on every device",
+    "runtime": "buffers, copies, events and captured graphs of a device, below the operations",
     "save": "arrays to .npy, .npz and .safetensors, with bfloat16 and sharding",
     "scan": "a loop over rows in one compiled call",
     "set_default_dtype": "the default of each device, changed",

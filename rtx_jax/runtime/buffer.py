@@ -1,0 +1,390 @@
+"""Buffers: owned bytes on a device, with a pointer that stays, and typed views of them."""
+
+from __future__ import annotations
+
+import math
+import operator
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import jax
+import numpy as np
+
+from ..core.dtypes import KIND, NARROW_INT
+from ..core.handle import Handle, data_of
+from ..errors import DTypeMismatch, IndexOutOfBounds, InvalidArgument, ShapeMismatch, UnsupportedDType, UseAfterFree
+from .host import HostMemory, readable
+
+if TYPE_CHECKING:
+    from .client import Client, Storage
+
+__all__ = ["Buffer", "BufferView"]
+
+
+class Buffer:
+    """A number of bytes on a device, until it is freed.
+
+    Writes, copies and the launches of captured graphs change the bytes in place: `ptr` stays. All methods may be called
+    from several threads. Leaving a ``with`` block, and the end of the last reference, free the buffer too.
+
+    A `Runtime` or an `Allocator` makes buffers.
+
+    Attributes
+    ----------
+    client
+        The client of the device.
+    nbytes
+        The size.
+
+    Examples
+    --------
+    >>> from rtx_jax.runtime import NumpyRuntime
+    >>> with NumpyRuntime().allocate(8) as buffer:
+    ...     buffer.view("float32", (2,)).write([1.5, 2])
+    ...     buffer.read()
+    array([  0,   0, 192,  63,   0,   0,   0,  64], dtype=uint8)
+    """
+
+    __slots__ = ("__weakref__", "_reads", "_returned", "_storage", "client", "nbytes")
+
+    def __init__(self, client: Client, nbytes: int, storage: Storage) -> None:
+        self.client, self.nbytes = client, nbytes
+        self._storage: Storage | None = storage
+        self._reads: list[Future[np.ndarray]] = []
+        client.allocator._given(nbytes)
+        self._returned = weakref.finalize(self, client.allocator._returned, nbytes)
+        self._returned.atexit = False
+
+    def __repr__(self) -> str:
+        if self._storage is None:
+            return f"Buffer({self.nbytes} bytes on {self.client.device}, freed)"
+        return f"Buffer({self.nbytes} bytes on {self.client.device})"
+
+    def __enter__(self) -> Self:
+        self._check("with")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.free()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is not freed."""
+        return self._storage is not None
+
+    @property
+    def ptr(self) -> int:
+        """Address of the first byte on the device; 0 for a buffer of 0 bytes.
+
+        It stays until the buffer is freed, with one exception: the first capture that takes the buffer as a type other
+        than the one it was allocated with may move it.
+
+        Raises
+        ------
+        UseAfterFree
+            The buffer was freed.
+        """
+        with self.client.lock:
+            storage = self._check("ptr")
+            return self.client._pointer(storage) if self.nbytes else 0
+
+    def free(self) -> None:
+        """Give the memory back. A second call does nothing; every other use raises `UseAfterFree`."""
+        with self.client.lock:
+            storage = self._storage
+            if storage is None:
+                return
+            self._settle()
+            self._storage = None
+            self._returned()
+            self.client._release(storage)
+
+    def read(self, nbytes: int | None = None, /, *, offset: int = 0) -> np.ndarray:
+        """Return bytes as a ``uint8`` array of its own, after waiting for the work that makes them.
+
+        Parameters
+        ----------
+        nbytes
+            How many; all that follow `offset` when None.
+        offset
+            The first byte.
+
+        Raises
+        ------
+        IndexOutOfBounds
+            The range does not lie in the buffer.
+        UseAfterFree
+            The buffer was freed.
+        """
+        size = max(self.nbytes - offset, 0) if nbytes is None else nbytes
+        out = np.empty(self._range("read", offset, size), np.uint8)
+        self._load("read", offset, out)
+        return out
+
+    def write(self, data: HostMemory, /, *, offset: int = 0) -> None:
+        """Copy host memory into the buffer; the memory may be changed as soon as this returns.
+
+        Parameters
+        ----------
+        data
+            Any contiguous memory: bytes, bytearray, memoryview, NumPy array of any dtype.
+        offset
+            The first byte that is written.
+
+        Raises
+        ------
+        IndexOutOfBounds
+            The data does not fit behind `offset`.
+        InvalidArgument, NotContiguous
+            `data` has no such memory.
+        UseAfterFree
+            The buffer was freed.
+        """
+        self._store("write", offset, readable(data, "write", "data"))
+
+    def view(self, dtype: object, shape: int | Sequence[int] | None = None, /, *, offset: int = 0) -> BufferView:
+        """Return a typed view of the bytes, which keeps the buffer.
+
+        Parameters
+        ----------
+        dtype
+            A dtype of whole bytes: its name, ``np.dtype``, one of `rtx_jax` or a `DType`.
+        shape
+            Shape in C order; as many elements as fit behind `offset` when None.
+        offset
+            The first byte; a multiple of the item size.
+
+        Raises
+        ------
+        ShapeMismatch
+            The view needs more bytes than the buffer has behind `offset`.
+        UnsupportedDType
+            There is no such dtype, or its elements are not whole bytes.
+        InvalidArgument
+            The offset or the shape is none.
+        UseAfterFree
+            The buffer was freed.
+        """
+        self._check("view")
+        kind = as_dtype(dtype, "view")
+        if not 0 <= offset <= self.nbytes or offset % kind.itemsize:
+            raise InvalidArgument(
+                "view",
+                "offset",
+                got=offset,
+                wanted=f"a multiple of {kind.itemsize} from 0 to {self.nbytes}",
+                arg="offset",
+                reason="not aligned or out of range",
+            )
+        if shape is None:
+            shape = ((self.nbytes - offset) // kind.itemsize,)
+        sizes = _shape(shape)
+        needed = math.prod(sizes) * kind.itemsize
+        if needed > self.nbytes - offset:
+            raise ShapeMismatch(
+                "view",
+                "shape",
+                got=f"{sizes} of {kind}, {needed} bytes",
+                wanted=f"at most {self.nbytes - offset} bytes",
+                expected=(self.nbytes - offset,),
+                got_shape=sizes,
+            )
+        return BufferView(self, kind, sizes, offset)
+
+    # -- for the runtime
+
+    def _check(self, operation: str) -> Storage:
+        """Return the storage; raises UseAfterFree."""
+        storage = self._storage
+        if storage is None:
+            raise UseAfterFree(operation, "buffer", got="a buffer that was freed", remedy="Allocate another one.")
+        return storage
+
+    def _replace(self, storage: Storage) -> None:
+        """Take the storage that follows the present one, which was donated; under the lock."""
+        old, self._storage = self._storage, storage
+        if old is not storage and old is not None:
+            self.client._replaced(old, storage)
+
+    def _settle(self) -> None:
+        """Wait for the copies that still read the storage; under the lock, before it changes in place."""
+        while self._reads:
+            wait([self._reads.pop()])
+
+    def _typed(self, dtype: np.dtype, shape: Sequence[int]) -> Storage:
+        """Return the storage in a type that needs all of its bytes, and keep it in that type; under the lock."""
+        storage = self._check("view")
+        if storage.dtype != dtype or storage.shape != tuple(shape):
+            self._settle()
+            storage = self._storage = self.client._typed(storage, dtype, shape)
+        return storage
+
+    def _range(self, operation: str, offset: int, nbytes: int, argument: str = "offset") -> int:
+        """Return `nbytes`; raises IndexOutOfBounds unless they lie in the buffer from `offset` on."""
+        self._check(operation)
+        first, size = _integer(operation, argument, offset), _integer(operation, "nbytes", nbytes)
+        if first < 0 or size < 0 or first + size > self.nbytes:
+            raise IndexOutOfBounds(
+                operation,
+                argument,
+                got=f"bytes {first} to {first + size}",
+                wanted=f"a range within the buffer's {self.nbytes} bytes",
+                index=first if first < 0 else first + size,
+                size=self.nbytes,
+            )
+        return size
+
+    def _load(self, operation: str, offset: int, out: np.ndarray) -> None:
+        client = self.client
+        while True:
+            storage = self._check(operation)
+            client._wait(storage)  # not under the lock, so that others go on
+            with client.lock:
+                if storage is self._storage:
+                    if out.size:
+                        client._load(storage, offset, out)
+                    return
+
+    def _store(self, operation: str, offset: int, data: np.ndarray) -> None:
+        self._range(operation, offset, data.size)
+        with self.client.lock:
+            storage = self._check(operation)
+            if data.size:
+                self._settle()
+                self._replace(self.client._store(storage, offset, data))
+
+
+class BufferView:
+    """A range of a buffer as an array of a dtype and a shape. It keeps the buffer, not its memory.
+
+    Attributes
+    ----------
+    buffer
+        The buffer.
+    dtype, shape
+        What the bytes are taken for; C order.
+    offset
+        The first byte in the buffer.
+    """
+
+    __slots__ = ("buffer", "dtype", "offset", "shape")
+
+    def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> None:
+        self.buffer, self.dtype, self.shape, self.offset = buffer, dtype, shape, offset
+
+    def __repr__(self) -> str:
+        return f"BufferView({self.dtype}{list(self.shape)} at byte {self.offset} of {self.buffer!r})"
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def ptr(self) -> int:
+        """Address of the first element on the device; see `Buffer.ptr`."""
+        return self.buffer.ptr + self.offset
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it covers all bytes of the buffer."""
+        return self.nbytes == self.buffer.nbytes
+
+    def read(self) -> np.ndarray:
+        """Return the elements as an array of its own, after waiting for the work that makes them.
+
+        Raises
+        ------
+        UseAfterFree
+            The buffer was freed.
+        """
+        return self.buffer.read(self.nbytes, offset=self.offset).view(self.dtype).reshape(self.shape)
+
+    def write(self, value: object, /) -> None:
+        """Write an array of the view's shape and dtype, or one number or list that converts to it.
+
+        Parameters
+        ----------
+        value
+            A NumPy array, an `Array` or ``jax.Array`` of this dtype and shape, a nested list of numbers, or a number
+            for all elements.
+
+        Raises
+        ------
+        ShapeMismatch, DTypeMismatch
+            It is an array of another kind.
+        UseAfterFree
+            The buffer was freed.
+        """
+        self.buffer._store("write", self.offset, readable(self._as_host(value), "write", "value"))
+
+    def _as_host(self, value: object) -> np.ndarray:
+        if isinstance(value, Handle):
+            value = data_of(value)
+        given = isinstance(value, np.ndarray | np.generic | jax.Array)
+        try:
+            array = np.asarray(value) if given else np.asarray(value, self.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgument(
+                "write",
+                "value",
+                got=f"{type(value).__name__}: {error}",
+                wanted=f"{self.dtype} of shape {self.shape}",
+                arg="value",
+                reason="no array of the dtype",
+            ) from error
+        if array.dtype != self.dtype:
+            raise DTypeMismatch(
+                "write", "value", got=str(array.dtype), wanted=str(self.dtype), remedy="Convert it with astype."
+            )
+        if array.shape != self.shape and (given or array.ndim):
+            raise ShapeMismatch(
+                "write", "value", got=array.shape, wanted=self.shape, expected=self.shape, got_shape=array.shape
+            )
+        return np.ascontiguousarray(np.broadcast_to(array, self.shape))
+
+
+def as_dtype(dtype: object, operation: str) -> np.dtype:
+    """Return the dtype of a name, a ``np.dtype``, a scalar type or a `DType`, of whole bytes."""
+    named = getattr(dtype, "np", dtype)
+    try:
+        found: np.dtype = np.dtype(named)  # type: ignore[call-overload]
+    except TypeError:
+        found = np.dtype(object)
+    if found not in KIND or found in NARROW_INT:  # a device packs what has less than 8 bits
+        raise UnsupportedDType(
+            operation, "dtype", got=repr(dtype), wanted="a dtype of numbers or booleans", dtype=dtype, op=operation
+        )
+    return found
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    found = tuple([_integer("view", "shape", n) for n in sizes])
+    if any(n < 0 for n in found):
+        raise InvalidArgument("view", "shape", got=found, wanted="sizes of 0 or more", arg="shape", reason="negative")
+    return found
+
+
+def _integer(operation: str, argument: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidArgument(
+            operation, argument, got=repr(value), wanted="an integer", arg=argument, reason="not an integer"
+        ) from error

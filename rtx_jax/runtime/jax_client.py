@@ -1,0 +1,159 @@
+"""The client of a `jax.Device`: storages are `jax.Array`, replaced by compiled calls that donate them."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from ..backend.device import Device
+from ..core.op import translate
+from ..errors import OutOfMemory
+from . import jax_moves as moves
+from .client import Client, Storage
+from .events import Event
+from .host import aligned_zeros, check_room, out_of_memory
+from .jax_events import InFlight
+from .strided import Layout
+
+__all__ = ["JaxClient"]
+
+
+class JaxClient(Client):
+    """The memory and the work of a `jax.Device`.
+
+    Attributes
+    ----------
+    jax_device
+        The `jax.Device`.
+    """
+
+    _reads_in_place: ClassVar[bool] = False
+
+    def __init__(self, device: Device, jax_device: jax.Device) -> None:
+        super().__init__(device)
+        self.jax_device = jax_device
+        # On the CPU the host reads the memory where it is.
+        self._is_host = jax_device.platform == "cpu"
+        self._events = InFlight(jax_device)
+
+    def synchronize(self) -> None:
+        """Wait until all work that was given to the device is done: computations, copies, callbacks."""
+        for array in jax.live_arrays():
+            if self.jax_device in array.devices() and not array.is_deleted():
+                self._wait(array)
+        jax.effects_barrier()
+
+    def compute_stream_handle(self) -> int | None:
+        """Return the driver's handle of the stream that computations run on, or None: the CPU has no streams."""
+        try:
+            handle: int = self.jax_device.get_stream_for_external_ready_events()
+        except (jax.errors.JaxRuntimeError, NotImplementedError, AttributeError):
+            return None
+        return handle
+
+    def _new(self, nbytes: int) -> Storage:
+        if self._is_host:
+            check_room(nbytes, str(self.device))
+        elif nbytes >= 2**62:  # more than compilers count
+            raise out_of_memory(nbytes, str(self.device))
+        try:
+            made: jax.Array
+            if self._is_host:
+                # XLA copies memory that is not aligned for it. What it only borrowed could not be changed in place.
+                made = jax.device_put(aligned_zeros(nbytes, 1), self.jax_device)
+            else:
+                made = jnp.zeros(nbytes, jnp.uint8, device=SingleDeviceSharding(self.jax_device))
+            made.block_until_ready()
+        except (jax.errors.JaxRuntimeError, MemoryError) as error:
+            raise self._translated(error, nbytes) from error
+        return made
+
+    def _translated(self, error: Exception, nbytes: int) -> Exception:
+        ours = translate("allocate", error)
+        if isinstance(ours, OutOfMemory):
+            told = re.search(r"allocat\w* (\d+) ?bytes", str(error))
+            return out_of_memory(int(told[1]) if told else nbytes, str(self.device))
+        return ours
+
+    def _pointer(self, storage: Storage) -> int:
+        return int(_raw(storage).unsafe_buffer_pointer())
+
+    def _release(self, storage: Storage) -> None:
+        _raw(storage).delete()
+
+    def _load(self, storage: Storage, start: int, out: np.ndarray) -> None:
+        if self._is_host:
+            _raw(storage).block_until_ready()
+            ctypes.memmove(out.ctypes.data, self._pointer(storage) + start, out.size)
+        else:
+            moves.load(_raw(storage), start, out)
+
+    def _store(self, storage: Storage, start: int, data: np.ndarray) -> Storage:
+        # The host's memory is read after the call returns: the caller may change it by then.
+        return moves.store(_raw(storage), start, data.copy())
+
+    def _move(self, source: Storage, start: int, target: Storage, target_start: int, nbytes: int) -> Storage:
+        return moves.move(_raw(source), start, _raw(target), target_start, nbytes)
+
+    def _gather(self, source: Storage, layout: Layout, target: Storage) -> Storage:
+        return moves.move(moves.gather(_raw(source), layout), 0, _raw(target), 0, layout.nbytes)
+
+    def _typed(self, storage: Storage, dtype: np.dtype, shape: Sequence[int]) -> Storage:
+        return moves.retype(_raw(storage), dtype, tuple(shape))
+
+    def _begin_read(
+        self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
+    ) -> Future[np.ndarray]:
+        # A copy on the device, so that the storage can be donated to what comes next.
+        kept = moves.clone(_raw(storage))
+        if event is None and not self._is_host:
+            kept.copy_to_host_async()
+
+        def work() -> np.ndarray:
+            if event is not None:
+                event.wait()
+            found = np.asarray(kept).reshape(-1).view(np.uint8)[:nbytes]
+            if out is None:
+                return found
+            out[...] = found
+            return out
+
+        return self._submit(work)
+
+    def _replaced(self, old: Storage, new: Storage) -> None:
+        self._events.follow(_raw(old), _raw(new))
+
+    def _wait(self, storage: Storage) -> None:
+        try:
+            _raw(storage).block_until_ready()
+        except RuntimeError as error:
+            if "deleted" not in str(error) and "donated" not in str(error):
+                raise translate("wait", error) from error
+
+    def _record(self) -> Event:
+        return self._events.record()
+
+    def _device_bytes(self) -> int:
+        stats = self.jax_device.memory_stats()
+        if stats and "bytes_in_use" in stats:
+            return int(stats["bytes_in_use"])
+        return sum(
+            shard.data.nbytes
+            for array in jax.live_arrays()
+            if not array.is_deleted()
+            for shard in array.addressable_shards
+            if shard.device == self.jax_device
+        )
+
+
+def _raw(storage: Storage) -> jax.Array:
+    assert isinstance(storage, jax.Array)
+    return storage

@@ -1,0 +1,226 @@
+"""Compiled copies between arrays that serve as memory: the target is donated, so it keeps its place.
+
+A storage is an array of any dtype and shape; positions count its elements in C order, or its bytes. A copy whose length
+is not the whole of a storage is made in pieces of powers of two, so that copies of all lengths need few compilations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._compat import x64
+from ..core.dtypes import WIDE
+from .strided import Layout
+
+__all__ = ["clone", "gather", "load", "move", "pieces", "retype", "store"]
+
+_MAX_INT32 = 2**31 - 1
+
+
+def pieces(length: int, *wholes: int, backwards: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield (start, length) of pieces that make `length`: one where it is one of `wholes`, else powers of two.
+
+    With `backwards` the last comes first, as copies to a later place of the same memory need it.
+    """
+    if length in wholes:
+        yield 0, length
+        return
+    found = []
+    start = 0
+    for bit in range(length.bit_length() - 1, -1, -1):
+        if length >> bit & 1:
+            found.append((start, 1 << bit))
+            start += 1 << bit
+    yield from reversed(found) if backwards else found
+
+
+def _index(*values: int, limit: int) -> tuple[np.integer, ...]:
+    kind = np.int32 if limit <= _MAX_INT32 else np.int64
+    return tuple([kind(value) for value in values])
+
+
+def _wide(*arrays: jax.Array) -> bool:
+    return any(x.dtype in WIDE or x.size > _MAX_INT32 for x in arrays)
+
+
+def _bytes_of(x: jax.Array) -> jax.Array:
+    return x if x.dtype == np.uint8 else x.view(jnp.uint8)
+
+
+def _window(flat: jax.Array, first: jax.Array, count: int) -> jax.Array:
+    return lax.dynamic_slice(flat, (first,), (count,))
+
+
+def _span(start: int, nbytes: int, storage: jax.Array) -> tuple[int, int, int]:
+    """Return the elements that hold a range of bytes: the first, how many, and the bytes of the first to skip."""
+    item = storage.dtype.itemsize
+    count = min(storage.size, -(-nbytes // item) + (item > 1))
+    first = min(start // item, storage.size - count)
+    return first, count, start - first * item
+
+
+# --- from the host ---------------------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, donate_argnums=0)
+def _put(target: jax.Array, piece: jax.Array, first: jax.Array) -> jax.Array:
+    flat = lax.dynamic_update_slice(target.reshape(-1), piece, (first,))
+    return flat.reshape(target.shape)
+
+
+@partial(jax.jit, donate_argnums=0, static_argnames="count")
+def _put_bytes(target: jax.Array, piece: jax.Array, first: jax.Array, skip: jax.Array, *, count: int) -> jax.Array:
+    flat = target.reshape(-1)
+    inner = lax.dynamic_update_slice(_bytes_of(_window(flat, first, count)), piece, (skip,))
+    return lax.dynamic_update_slice(flat, inner.view(target.dtype), (first,)).reshape(target.shape)
+
+
+def store(target: jax.Array, start: int, data: np.ndarray) -> jax.Array:
+    """Return `target` with `data`, private ``uint8`` memory, from byte `start` on; `target` is donated."""
+    item = target.dtype.itemsize
+    with x64(_wide(target)):
+        if start % item == 0 and data.size % item == 0:
+            typed = data.view(target.dtype)
+            for at, length in pieces(typed.size, target.size):
+                target = _put(target, typed[at : at + length], *_index(start // item + at, limit=target.size))
+            return target
+        for at, length in pieces(data.size, target.nbytes):
+            first, count, skip = _span(start + at, length, target)
+            index = _index(first, skip, limit=target.size)
+            target = _put_bytes(target, data[at : at + length], *index, count=count)
+        return target
+
+
+# --- to the host -----------------------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnames="count")
+def _take(source: jax.Array, first: jax.Array, *, count: int) -> jax.Array:
+    return _window(source.reshape(-1), first, count)
+
+
+def load(source: jax.Array, start: int, out: np.ndarray) -> None:
+    """Copy bytes from `start` on into `out`, ``uint8``."""
+    if out.size == source.nbytes:
+        # Of another object on the same memory: an array keeps the copy that it gave to the host.
+        out[...] = _on_host(source.addressable_data(0))
+        return
+    with x64(_wide(source)):
+        for at, length in pieces(out.size, source.nbytes):
+            first, count, skip = _span(start + at, length, source)
+            found = _on_host(_take(source, *_index(first, limit=source.size), count=count))
+            out[at : at + length] = found[skip : skip + length]
+
+
+def _on_host(x: jax.Array) -> np.ndarray:
+    return np.ascontiguousarray(np.asarray(x)).reshape(-1).view(np.uint8)
+
+
+# --- on the device ---------------------------------------------------------------------------------------------------
+
+
+def _move(target: jax.Array, source: jax.Array | None, starts: tuple[jax.Array, jax.Array], *, count: int) -> jax.Array:
+    flat = target.reshape(-1)
+    piece = _window(flat if source is None else source.reshape(-1), starts[0], count)
+    return lax.dynamic_update_slice(flat, piece, (starts[1],)).reshape(target.shape)
+
+
+def _move_bytes(
+    target: jax.Array,
+    source: jax.Array | None,
+    starts: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
+    *,
+    counts: tuple[int, int, int],
+) -> jax.Array:
+    flat = target.reshape(-1)
+    from_first, from_skip, to_first, to_skip = starts
+    from_count, to_count, nbytes = counts
+    taken = _window(flat if source is None else source.reshape(-1), from_first, from_count)
+    piece = _window(_bytes_of(taken), from_skip, nbytes)
+    inner = lax.dynamic_update_slice(_bytes_of(_window(flat, to_first, to_count)), piece, (to_skip,))
+    return lax.dynamic_update_slice(flat, inner.view(target.dtype), (to_first,)).reshape(target.shape)
+
+
+_move_jit: Callable[..., jax.Array] = jax.jit(_move, donate_argnums=0, static_argnames="count")
+_move_bytes_jit: Callable[..., jax.Array] = jax.jit(_move_bytes, donate_argnums=0, static_argnames="counts")
+
+
+def move(source: jax.Array, start: int, target: jax.Array, target_start: int, nbytes: int) -> jax.Array:
+    """Return `target` with bytes of `source`; `target` is donated. Both may be the same array, and ranges overlap."""
+    same = source is target
+    backwards = same and target_start > start
+    item = target.dtype.itemsize
+    limit = max(source.nbytes, target.nbytes)
+    with x64(_wide(source, target) or limit > _MAX_INT32):
+        if source.dtype == target.dtype and not (start % item or target_start % item or nbytes % item):
+            for at, length in pieces(nbytes // item, target.size, source.size, backwards=backwards):
+                index = _index(start // item + at, target_start // item + at, limit=limit)
+                target = _move_jit(target, None if same else source, index, count=length)
+            return target
+        for at, length in pieces(nbytes, target.nbytes, source.nbytes, backwards=backwards):
+            first, count, skip = _span(start + at, length, target if same else source)
+            to_first, to_count, to_skip = _span(target_start + at, length, target)
+            index = _index(first, skip, to_first, to_skip, limit=limit)
+            target = _move_bytes_jit(target, None if same else source, index, counts=(count, to_count, length))
+        return target
+
+
+@jax.jit
+def _clone(x: jax.Array) -> jax.Array:
+    return x
+
+
+def clone(x: jax.Array) -> jax.Array:
+    """Return a copy in memory of its own."""
+    with x64(_wide(x)):
+        copied: jax.Array = _clone(x)
+        return copied
+
+
+@partial(jax.jit, static_argnames=("dtype", "shape"))
+def _retype(x: jax.Array, *, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
+    return _bytes_of(x.reshape(-1)).view(dtype).reshape(shape)
+
+
+def retype(x: jax.Array, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
+    """Return the same bytes as an array of another dtype and shape, in memory of its own."""
+    with x64(_wide(x) or dtype in WIDE):
+        found: jax.Array = _retype(x, dtype=dtype, shape=shape)
+        return found
+
+
+# --- strided ---------------------------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnames=("shape", "item"))
+def _gather(source: jax.Array, start: jax.Array, strides: jax.Array, *, shape: tuple[int, ...], item: int) -> jax.Array:
+    flat = source.reshape(-1)
+    if item > 1:
+        flat = _bytes_of(flat)
+    position = start
+    for axis, length in enumerate(shape):
+        if length > 1:
+            position = position + lax.broadcasted_iota(strides.dtype, shape, axis) * strides[axis]
+    places = jnp.broadcast_to(position, shape).reshape(-1, 1)
+    numbers = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(), start_index_map=(0,))
+    mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return lax.gather(flat, places, numbers, (item,), mode=mode).reshape(-1)
+
+
+def gather(source: jax.Array, layout: Layout) -> jax.Array:
+    """Return the elements of a layout side by side, in the source's dtype where that has their size, else as bytes."""
+    item = layout.item_bytes
+    typed = source.dtype.itemsize == item and layout.offset_bytes % item == 0
+    unit = item if typed else 1
+    kind = np.int32 if source.nbytes <= _MAX_INT32 else np.int64
+    start = kind(layout.offset_bytes // unit)
+    strides = np.array([stride * (item // unit) for stride in layout.strides], kind)
+    with x64(_wide(source) or kind is np.int64):
+        found: jax.Array = _gather(source, start, strides, shape=layout.shape, item=1 if typed else item)
+        return found

@@ -1,0 +1,105 @@
+"""The client of the host without JAX: storages are NumPy arrays, changed in place, and work is done on return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import ClassVar
+
+import numpy as np
+
+from .client import Client, Storage
+from .events import DoneEvent, Event
+from .host import aligned_zeros, check_room, out_of_memory
+from .strided import Layout
+
+__all__ = ["NumpyClient"]
+
+
+class NumpyClient(Client):
+    """The memory of the host, and NumPy's work on it."""
+
+    _reads_in_place: ClassVar[bool] = True
+
+    def synchronize(self) -> None:
+        """Return at once: work is done when the call that asks for it returns."""
+
+    def compute_stream_handle(self) -> int | None:
+        """Return None: the host has no streams."""
+        return None
+
+    def _new(self, nbytes: int) -> Storage:
+        check_room(nbytes, str(self.device))
+        try:
+            return aligned_zeros(nbytes)
+        except (MemoryError, ValueError) as error:
+            raise out_of_memory(nbytes, str(self.device)) from error
+
+    def _pointer(self, storage: Storage) -> int:
+        return int(_host(storage).ctypes.data)
+
+    def _release(self, storage: Storage) -> None:
+        pass  # the last reference goes
+
+    def _load(self, storage: Storage, start: int, out: np.ndarray) -> None:
+        out[...] = _bytes(storage)[start : start + out.size]
+
+    def _store(self, storage: Storage, start: int, data: np.ndarray) -> Storage:
+        _bytes(storage)[start : start + data.size] = data
+        return storage
+
+    def _move(self, source: Storage, start: int, target: Storage, target_start: int, nbytes: int) -> Storage:
+        # NumPy copies by way of a temporary where the two overlap.
+        _bytes(target)[target_start : target_start + nbytes] = _bytes(source)[start : start + nbytes]
+        return target
+
+    def _gather(self, source: Storage, layout: Layout, target: Storage) -> Storage:
+        item = layout.item_bytes
+        low, high = layout.range_bytes
+        elements = np.ndarray(
+            (*layout.shape, item),
+            np.uint8,
+            _bytes(source)[low:high],
+            layout.offset_bytes - low,
+            (*[stride * item for stride in layout.strides], 1),
+        )
+        _bytes(target)[: layout.nbytes] = elements.reshape(-1)  # the reshape copies, so that source may be target
+        return target
+
+    def _typed(self, storage: Storage, dtype: np.dtype, shape: Sequence[int]) -> Storage:
+        return _bytes(storage).view(dtype).reshape(shape)
+
+    def _begin_read(
+        self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
+    ) -> Future[np.ndarray]:
+        def work() -> np.ndarray:
+            if event is not None:
+                event.wait()
+            found = np.empty(nbytes, np.uint8) if out is None else out
+            found[...] = _bytes(storage)[:nbytes]
+            if out is None:
+                found.flags.writeable = False
+            return found
+
+        return self._submit(work)
+
+    def _replaced(self, old: Storage, new: Storage) -> None:
+        pass
+
+    def _wait(self, storage: Storage) -> None:
+        pass
+
+    def _record(self) -> Event:
+        return DoneEvent()
+
+    def _device_bytes(self) -> int:
+        return self.allocator.allocated_bytes
+
+
+def _host(storage: Storage) -> np.ndarray:
+    assert isinstance(storage, np.ndarray)
+    return storage
+
+
+def _bytes(storage: Storage) -> np.ndarray:
+    return _host(storage).reshape(-1).view(np.uint8)
