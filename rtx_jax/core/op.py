@@ -16,6 +16,7 @@ from ..errors import (
     OutOfMemory,
     RtxError,
     ShapeMismatch,
+    UnsupportedDType,
     UseAfterMove,
     Xla,
 )
@@ -126,6 +127,8 @@ def translate(operation: str, error: Exception) -> Exception:
             remedy="Move one of them with to_device.",
             devices=devices,
         )
+    if isinstance(error, TypeError) and (key := re.search(r"Cannot interpret '(key<\w+>)'", text)):
+        return no_numbers(operation, key[1])
     if any(part in text for part in _TOO_LARGE):
         return OutOfMemory(operation, got="a result of more bytes than 64 bits count", wanted="a smaller shape")
     if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text or isinstance(error, MemoryError):
@@ -145,6 +148,18 @@ def translate(operation: str, error: Exception) -> Exception:
     if isinstance(error, jax.errors.JaxRuntimeError):
         return Xla(operation, got=text, code=text.split(":")[0])
     return error
+
+
+def no_numbers(operation: str, dtype: str) -> UnsupportedDType:
+    """Return the error of random keys as an operand."""
+    return UnsupportedDType(
+        operation,
+        got=dtype,
+        wanted="numbers",
+        remedy="The numbers of a random key are jax.random.key_data(key).",
+        dtype=dtype,
+        op=operation,
+    )
 
 
 def _devices_in(text: str) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from ..core.dtypes import (
     default_int,
 )
 from ..core.handle import share
+from ..core.op import no_numbers
 from ..core.promotion import integer_range, result_dtype, scalar_dtype
 from ..errors import DTypeMismatch, InvalidArgument, ShapeMismatch, UnsupportedDType
 from ..raw import creation as raw_creation
@@ -118,6 +119,8 @@ def _is_on(x: Array, placement: Placement) -> bool:
 
 
 def _jax_array(x: jax.Array, copy: bool | None) -> Array:
+    if not isinstance(x.dtype, np.dtype):
+        raise no_numbers("asarray", str(x.dtype))
     # Somebody else may donate the buffer, so a copy that was asked for is made now. A weak type does not enter.
     if copy or x.weak_type:
         return call1(_cast, x, x.dtype)

@@ -7,7 +7,7 @@ from jax import lax
 
 from .._compat import guard_dot
 from ..checks import linear as _check
-from ..raw._kinds import accumulator, cast
+from ..raw._kinds import accumulator, cast, of_rank
 from .index import raw_mode, rows
 
 __all__ = ["embedding", "linear"]
@@ -38,7 +38,7 @@ def linear(
             preferred_element_type=accumulator(dtype),
         )
     )
-    return cast(out if bias is None else out + cast(bias, out.dtype), dtype)
+    return cast(out if bias is None else out + of_rank(cast(bias, out.dtype), out.ndim), dtype)
 
 
 def embedding(indices: jax.Array, weight: jax.Array, *, mode: str = "error") -> jax.Array:

@@ -13,7 +13,7 @@ from .._compat import x64
 from ..core.dtypes import COMPLEX, FLOAT8, WIDE, bfloat16, float16, float32
 from ..errors import InvalidDimension, UnsupportedDType
 
-__all__ = ["accumulator", "cast", "enter", "no_complex", "rank_at_least", "square"]
+__all__ = ["accumulator", "cast", "enter", "no_complex", "of_rank", "rank_at_least", "square"]
 
 _HALF = frozenset((float16, bfloat16)) | FLOAT8
 
@@ -26,6 +26,12 @@ def accumulator(dtype: np.dtype) -> np.dtype:
 def cast(x: jax.Array, dtype: np.dtype) -> jax.Array:
     """Return `x` as `dtype`; floats saturate on their way to integers, and NaN becomes 0."""
     return x if x.dtype == dtype else lax.convert_element_type(x, dtype)
+
+
+def of_rank(x: jax.Array, rank: int) -> jax.Array:
+    """Return `x` with axes of 1 in front, `rank` in all: `jax_numpy_rank_promotion` may forbid to broadcast others."""
+    found: jax.Array = lax.expand_dims(x, range(rank - x.ndim))
+    return found
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -97,3 +98,20 @@ def test_operands_of_nn_are_named() -> None:
 def test_an_operand_that_must_be_given(argument: str, call: Callable[[], object]) -> None:
     with pytest.raises(errors.InvalidArgument, match=f"argument {argument}: got NoneType, wanted a jax.Array"):
         call()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("operation", CALLS)
+def test_random_keys(operation: str, traced: bool) -> None:
+    name, call = CALLS[operation]
+    keys = jax.random.split(jax.random.key(0), (1, 2, 2, 4))
+    with pytest.raises(errors.UnsupportedDType, match=rf"{operation}: argument {name}: got key<\w+>") as caught:
+        jax.jit(call)(keys) if traced else call(keys)
+    assert "jax.random.key_data" in str(caught.value)
+
+
+def test_random_keys_in_faces_and_in_the_namespace() -> None:
+    x, keys = xp.asarray(X), jax.random.split(jax.random.key(0), 4)
+    for call in (lambda: nn.attention(x, x, keys), lambda: xp.asarray(keys), lambda: xp.sum(keys)):
+        with pytest.raises(errors.UnsupportedDType, match=r"key<\w+>"):
+            call()

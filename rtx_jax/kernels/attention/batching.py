@@ -85,7 +85,7 @@ def _batch_sinks(
     def add(out: jax.Array, lse: jax.Array, sinks: jax.Array) -> tuple[jax.Array, jax.Array]:
         # A query that sees no key has no sink either.
         empty = lse == -jnp.inf
-        total = jnp.where(empty, lse, jnp.logaddexp(lse, lax.convert_element_type(sinks, lse.dtype)[:, None]))
+        total = jnp.where(empty, lse, jnp.logaddexp(lse, lax.convert_element_type(sinks, lse.dtype)[None, :, None]))
         left = jnp.where(empty, 0, jnp.exp(lse - total))
         rows = (lax.transpose(left, (0, 2, 1)) if spec.layout == "BTNH" else left)[..., None]
         return lax.convert_element_type(lax.convert_element_type(out, lse.dtype) * rows, out.dtype), total

@@ -37,7 +37,7 @@ def attention_with_entropy(
     call = Call(spec, implementation, tuple(given), relaxed)
     out, lse, found = attention_entropy_p.bind(*vary_alike(*given.values()), call=call)
     if operands.sinks is not None:
-        sinks = lax.convert_element_type(operands.sinks, spec.accumulator)[:, None]
+        sinks = lax.convert_element_type(operands.sinks, spec.accumulator)[None, :, None]
         weights = formulas.sink_weights(spec, operands.sinks, lse)
         # A sink without weight adds nothing, be it infinite or NaN.
         found = found - weights * jnp.where(weights == 0, 0, sinks)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import jax
 import numpy as np
 
-from ..._compat import trace_is_clean, x64
+from ..._compat import ArrayImpl, trace_is_clean, x64
 from ...checks import linear as _linear
 from ...checks.attention import layout_of
 from ...checks.choices import flag
@@ -17,7 +17,7 @@ from ...checks.parameters import whole
 from ...checks.shape import as_int
 from ...core.dtypes import WIDE
 from ...errors import InvalidArgument
-from ..operands import not_an_array
+from ..operands import check_array
 from . import select
 from .plan import Facts, Parameters, Run, plan
 
@@ -232,11 +232,11 @@ _ARGUMENTS = (
 )
 
 
-def _facts(position: int, x: object) -> tuple[tuple[int, ...], np.dtype]:
-    if isinstance(x, (jax.Array, np.ndarray)):
-        return x.shape, np.dtype(x.dtype)
-    name = _ARGUMENTS[position]
-    raise not_an_array(_NAME, name, x)
+def _facts(position: int, x: jax.Array | None) -> tuple[tuple[int, ...], np.dtype]:
+    if type(x) is not ArrayImpl:
+        check_array(_NAME, _ARGUMENTS[position], x)
+    assert x is not None
+    return x.shape, x.dtype
 
 
 def _segments(segment_ids: Segments) -> tuple[jax.Array | None, jax.Array | None]:

@@ -73,7 +73,7 @@ class _Weights:
         return [jnp.sum(weights, 4), values]
 
     def _seen(self, x: dict[str, jax.Array]) -> jax.Array:
-        t, s = x["t"][:, None], x["s"]
+        t, s = x["t"][None, None, None, :, None], x["s"][None, None, None, None]
         # Blocks are filled up with positions of -1.
         seen = [(t >= 0) & (s >= 0)]
 
@@ -119,7 +119,7 @@ def tangents(
 
 def sink_weights(spec: AttentionSpec, sinks: jax.Array, lse: jax.Array) -> jax.Array:
     """Return the weight of the sink in each query's softmax, ``(B, N, T)``."""
-    sinks = lax.convert_element_type(sinks, spec.accumulator)[:, None]
+    sinks = lax.convert_element_type(sinks, spec.accumulator)[None, :, None]
     there = (sinks != -jnp.inf) & (lse != -jnp.inf)
     power = jnp.where(there, sinks - jnp.where(there, lse, 0), -jnp.inf)
     return jnp.exp(power - lax.stop_gradient(jnp.maximum(power, 0)))

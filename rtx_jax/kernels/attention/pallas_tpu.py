@@ -232,7 +232,7 @@ def backward(
             d_out = jnp.where(there, jnp.zeros((), d_out.dtype), d_out)
         d_sinks = None
         if sinks and given.sinks is not None:
-            share = jnp.exp(given.sinks.astype(jnp.float32)[:, None] - lse)
+            share = jnp.exp(given.sinks.astype(jnp.float32)[None, :, None] - lse)
             share = jnp.where(lse == -jnp.inf, 0.0, share)
             d_sinks = -jnp.sum(share * delta, (0, 2)).astype(given.sinks.dtype)
         plan, operands = _prepare(spec, operands, blocks, interpret)

@@ -145,11 +145,12 @@ def list_tiles(kinds: type_Table, *, by_keys: bool) -> TileList:
     codes = (np.arange(majors, dtype=np.int32)[:, None] << MAJOR_SHIFT) | (
         np.arange(minors, dtype=np.int32)[None, :] << _KIND_BITS
     )
-    first = np.arange(minors) == 0
+    codes = codes.reshape(1, 1, majors, minors)
+    first = (np.arange(minors) == 0).reshape(1, 1, 1, minors)
     if isinstance(kinds, np.ndarray):
         wanted = (kinds != HIDDEN) | (first & (kinds == HIDDEN).all(-1, keepdims=True))
         rows = [
-            (codes | kind)[keep]
+            (codes[0, 0] | kind)[keep]
             for kind, keep in zip(kinds.reshape(-1, majors, minors), wanted.reshape(-1, majors, minors), strict=True)
         ]
         length = max(len(row) for row in rows)

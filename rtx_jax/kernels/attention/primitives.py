@@ -250,8 +250,8 @@ def _along_sinks(
     rows = (lax.transpose(weights, (0, 2, 1)) if by_position else weights)[..., None]
     # Where the sink takes nothing, a result of NaN stays out of it.
     share = rows * jnp.where(rows == 0, 0, lax.convert_element_type(out, spec.accumulator))
-    d_out = -share * (along[:, None] if by_position else along[:, None, None])
-    return lax.convert_element_type(d_out, out.dtype), weights * along[:, None]
+    d_out = -share * (along[None, None, :, None] if by_position else along[None, :, None, None])
+    return lax.convert_element_type(d_out, out.dtype), weights * along[None, :, None]
 
 
 def _jvp_of_linear(

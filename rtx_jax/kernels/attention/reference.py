@@ -108,8 +108,8 @@ def backward(
 def keep(spec: AttentionSpec, operands: Operands) -> jax.Array | None:
     """Return which keys each query sees, to broadcast to ``(B, K, N/K, T, S)``; None for all of them."""
     # Made on the device: a table of T times S would be a constant of the program.
-    t = lax.broadcasted_iota(np.int32, (spec.queries, 1), 0)
-    s = lax.broadcasted_iota(np.int32, (1, spec.keys), 1)
+    t = lax.broadcasted_iota(np.int32, (1, 1, 1, spec.queries, 1), 3)
+    s = lax.broadcasted_iota(np.int32, (1, 1, 1, 1, spec.keys), 4)
 
     def rows(x: jax.Array) -> jax.Array:
         return x.reshape(-1, 1, 1, 1, 1)

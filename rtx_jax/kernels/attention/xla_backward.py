@@ -178,5 +178,5 @@ def backward(
 def _sinks(spec: AttentionSpec, operands: Operands, sums: jax.Array, delta: jax.Array) -> jax.Array:
     """Return the gradient of the sinks: each is a key whose value is 0."""
     assert operands.sinks is not None
-    weights = jnp.exp(operands.sinks.astype(spec.accumulator)[:, None] - sums)
+    weights = jnp.exp(operands.sinks.astype(spec.accumulator)[None, :, None] - sums)
     return -jnp.sum(weights * delta, (0, 2)).astype(operands.sinks.dtype)

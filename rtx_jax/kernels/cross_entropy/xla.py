@@ -57,15 +57,15 @@ def _dot(a: jax.Array, b: jax.Array, axes: tuple[int, int], spec: LossSpec) -> j
 def _block(
     number: jax.Array, hidden: jax.Array, weight: jax.Array, bias: jax.Array | None, spec: LossSpec
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Return a block's first word, its weights, its logits before and after the cap, and which words are new in it."""
+    """Return a block's first word, its weights, its logits after the cap, its words, and which are new in it."""
     size = weight.shape[0]
     start = jnp.minimum(number * spec.block, size - spec.block)
     part = lax.dynamic_slice_in_dim(weight, start, spec.block)
     raw = _dot(hidden, part, (1, 1), spec)
     if bias is not None:
-        raw = raw + cast(lax.dynamic_slice_in_dim(bias, start, spec.block), raw.dtype)
+        raw = raw + cast(lax.dynamic_slice_in_dim(bias, start, spec.block), raw.dtype)[None]
     scores = raw if spec.softcap is None else spec.softcap * jnp.tanh(raw / spec.softcap)
-    words = start + lax.iota(np.int32, spec.block)
+    words = start + lax.broadcasted_iota(np.int32, (1, spec.block), 1)
     return start, part, scores, words, words >= number * spec.block
 
 

@@ -16,7 +16,7 @@ from ..._compat import ArrayImpl, x64
 from ...checks.choices import flag
 from ...checks.decode import decode as _check
 from ...checks.decode import decode_window
-from ..operands import is_array, not_an_array
+from ..operands import check_array
 from . import select
 from .primitive import decode
 from .ranges import row_range, row_ranges, union_range
@@ -255,10 +255,10 @@ def _call(
     arrays["q_offset"] = q_offset  # type: ignore[assignment]
     given = {name: x for name, x in arrays.items() if x is not None}
     for name, x in arrays.items():
-        if type(x) is not ArrayImpl and not is_array(x) and (x is not None or name in _NEEDED):
+        if type(x) is not ArrayImpl and (x is not None or name in _NEEDED):
             pages = name in ("key", "value") and operation == "paged_attention"
-            raise not_an_array(operation, f"{name}_pages" if pages else name, x)
-    signature = tuple([(name, x.shape, np.dtype(x.dtype)) for name, x in given.items()])
+            check_array(operation, f"{name}_pages" if pages else name, x)
+    signature = tuple([(name, x.shape, x.dtype) for name, x in given.items()])
     sides = None if window is None else decode_window(operation, window)
     static = (causal, sides, softcap, scale, layout, return_lse, precision, splits, implementation)
     try:
@@ -430,7 +430,7 @@ def _table(
     if table is None:
         return None, None
     first, stop = (x[..., None] for x in union_range(spec, lengths, offsets))
-    begin = jnp.arange(table.shape[1], dtype=np.int32) * spec.page
+    begin = lax.broadcasted_iota(np.int32, (1, 1, table.shape[1]), 2) * np.int32(spec.page)
     needed = jnp.any((begin < stop) & (begin + spec.page > first) & (first < stop), 1)
     known = (table >= 0) & (table < spec.pages)
     return jnp.where(known, table, 0).astype(np.int32), jnp.any(needed & ~known, 1)

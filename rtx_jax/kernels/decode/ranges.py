@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from ...raw._kinds import of_rank
 from .spec import DecodeSpec
 
 __all__ = ["row_range", "row_ranges", "union_range"]
@@ -31,5 +32,7 @@ def union_range(spec: DecodeSpec, length: jax.Array, offset: jax.Array) -> tuple
 
 def row_ranges(spec: DecodeSpec, lengths: jax.Array, offsets: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the ranges of all rows, each of shape (..., R), for lengths and offsets of shape (...)."""
-    query = jnp.repeat(jnp.arange(spec.queries, dtype=lengths.dtype), spec.group, total_repeat_length=spec.rows)
-    return row_range(spec, lengths[..., None], offsets[..., None], query)
+    query: jax.Array = jnp.repeat(
+        jnp.arange(spec.queries, dtype=lengths.dtype), spec.group, total_repeat_length=spec.rows
+    )
+    return row_range(spec, lengths[..., None], offsets[..., None], of_rank(query, lengths.ndim + 1))

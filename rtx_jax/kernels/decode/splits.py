@@ -22,7 +22,7 @@ def merge(parts: Partial) -> Partial:
     if parts.m.shape[0] == 1:
         return Partial(parts.acc[0], parts.m[0], parts.total[0])
     m = jnp.max(parts.m, 0)
-    weight = jnp.exp(parts.m - safe_top(m))
+    weight = jnp.exp(parts.m - safe_top(m)[None])
     return Partial(jnp.sum(weight[..., None] * parts.acc, 0), m, jnp.sum(weight * parts.total, 0))
 
 

@@ -128,7 +128,7 @@ def _row(
         acc, m, total = carry
         # The last block begins early rather than reach past the end: what came before is hidden in it.
         start = jnp.minimum(i * block, spec.keys - block)
-        at = start + lax.iota(start.dtype, block)
+        at = start + lax.broadcasted_iota(start.dtype, (1, block), 1)
         new = at >= i * block
         used = new & (at >= used_first[:, None]) & (at < used_stop[:, None])
         key, value, key_scale, value_scale = (
@@ -139,7 +139,7 @@ def _row(
         key, value = (widen(x, dtype).astype(work) for x, dtype in ((key, spec.key_dtype), (value, spec.value_dtype)))
         products = by_head(query, key, across=True)
         scores = plain.scores_of(spec, products, factor, None if key_scale is None else key_scale[:, None])
-        sees = new & (at >= first[..., None]) & (at < stop[..., None])
+        sees = new[None] & (at[None] >= first[..., None]) & (at[None] < stop[..., None])
         scores = jnp.where(sees, scores, -jnp.inf)
         top = jnp.maximum(m, jnp.max(scores, -1))
         weights = jnp.exp(scores - safe_top(top)[..., None])

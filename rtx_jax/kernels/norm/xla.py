@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ...raw._kinds import accumulator, cast
+from ...raw._kinds import accumulator, cast, of_rank
 from .spec import NormSpec
 
 __all__ = ["backward", "backward_by_blocks", "forward"]
@@ -45,9 +45,9 @@ def forward(*arrays: jax.Array, spec: NormSpec) -> tuple[jax.Array, ...]:
     rest = _centre(wide) if spec.centred else wide
     out = rest * lax.rsqrt(jnp.mean(rest * rest, -1, keepdims=True) + spec.eps)
     if weight is not None:
-        out = out * cast(weight, out.dtype)
+        out = out * of_rank(cast(weight, out.dtype), out.ndim)
     if bias is not None:
-        out = out + cast(bias, out.dtype)
+        out = out + of_rank(cast(bias, out.dtype), out.ndim)
     return (cast(out, x.dtype), x) if spec.passing else (cast(out, x.dtype),)
 
 
@@ -65,7 +65,7 @@ def _rows(
     factor = lax.rsqrt(jnp.mean(rest * rest, -1, keepdims=True) + spec.eps)
     normal = rest * factor
     seed = cast(cotangents[0], work)
-    pulled = seed if weight is None else seed * cast(weight, work)
+    pulled = seed if weight is None else seed * of_rank(cast(weight, work), seed.ndim)
     slope = pulled - normal * jnp.mean(pulled * normal, -1, keepdims=True)
     if spec.centred:
         slope = slope - jnp.mean(pulled, -1, keepdims=True)

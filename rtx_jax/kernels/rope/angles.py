@@ -28,20 +28,27 @@ def cosines_and_sines(positions: jax.Array, frequencies: Frequencies, dtype: np.
 
 def _wide_product(positions: jax.Array, frequencies: Frequencies) -> jax.Array:
     turns = np.asarray(frequencies.radians, np.float64) / (2 * math.pi)
-    product = lax.convert_element_type(positions, np.float64)[..., None] * turns
+    product = lax.convert_element_type(positions, np.float64)[..., None] * _behind(positions, turns)
     return product - jnp.round(product)
 
 
 def _low_product(positions: jax.Array, frequencies: Frequencies) -> jax.Array:
     fractions = [int(math.fmod(f / (2 * math.pi), 1.0) * 2**64) for f in frequencies.radians]
-    high = np.array([f >> 32 for f in fractions], np.uint32)
-    low = np.array([f & 0xFFFFFFFF for f in fractions], np.uint32)
     at = lax.convert_element_type(positions, np.uint32)[..., None]
+    high, low = (
+        _behind(positions, np.array(half, np.uint32))
+        for half in ([f >> 32 for f in fractions], [f & 0xFFFFFFFF for f in fractions])
+    )
     phase = at * high + _upper_half(at, low)
     if positions.dtype.kind == "i":
         phase = phase - jnp.where(lax.convert_element_type(positions, np.int32)[..., None] < 0, low, np.uint32(0))
     signed = lax.bitcast_convert_type(phase, np.int32)
     return lax.convert_element_type(signed, np.float32) * np.float32(2.0**-32)
+
+
+def _behind(positions: jax.Array, pairs: np.ndarray) -> np.ndarray:
+    """Return numbers of the pairs with an axis of 1 in front for each of the positions."""
+    return pairs.reshape((1,) * positions.ndim + pairs.shape)
 
 
 def _upper_half(a: jax.Array, b: np.ndarray) -> jax.Array:
