@@ -48,11 +48,12 @@ class Buffer:
     array([  0,   0, 192,  63,   0,   0,   0,  64], dtype=uint8)
     """
 
-    __slots__ = ("__weakref__", "_reads", "_returned", "_storage", "client", "nbytes")
+    __slots__ = ("__weakref__", "_is_settled", "_reads", "_returned", "_storage", "client", "nbytes")
 
     def __init__(self, client: Client, nbytes: int, storage: Storage) -> None:
         self.client, self.nbytes = client, nbytes
         self._storage: Storage | None = storage
+        self._is_settled = not client._has_types
         self._reads: list[Future[np.ndarray]] = []
         client.allocator._given(nbytes)
         self._returned = weakref.finalize(self, client.allocator._returned, nbytes)
@@ -81,8 +82,8 @@ class Buffer:
     def ptr(self) -> int:
         """Address of the first byte on the device; 0 for a buffer of 0 bytes.
 
-        It stays until the buffer is freed, with one exception: the first capture that takes the buffer as a type other
-        than the one it was allocated with may move it.
+        It stays until the buffer is freed. Captured graphs are fastest on buffers whose first view, taken before the
+        pointer, is of the dtype that they compute in: the device lays the buffer out for it.
 
         Raises
         ------
@@ -91,6 +92,7 @@ class Buffer:
         """
         with self.client.lock:
             storage = self._check("ptr")
+            self._is_settled = True
             return self.client._pointer(storage) if self.nbytes else 0
 
     def free(self) -> None:
@@ -194,6 +196,7 @@ class Buffer:
                 expected=(self.nbytes - offset,),
                 got_shape=sizes,
             )
+        self._unit(kind)
         return BufferView(self, kind, sizes, offset)
 
     # -- for the runtime
@@ -216,13 +219,20 @@ class Buffer:
         while self._reads:
             wait([self._reads.pop()])
 
-    def _typed(self, dtype: np.dtype, shape: Sequence[int]) -> Storage:
-        """Return the storage in a type that needs all of its bytes, and keep it in that type; under the lock."""
-        storage = self._check("view")
-        if storage.dtype != dtype or storage.shape != tuple(shape):
-            self._settle()
-            storage = self._storage = self.client._typed(storage, dtype, shape)
-        return storage
+    def _unit(self, dtype: np.dtype) -> np.dtype:
+        """Return the dtype of the elements that the storage has, a vector.
+
+        That is the dtype of the first view, so that compiled programs need not take bytes apart; later ones must. But a
+        pointer that somebody has seen stays, and with it the bytes that the storage had then.
+        """
+        with self.client.lock:
+            storage = self._check("view")
+            if not self._is_settled and self.nbytes and self.nbytes % dtype.itemsize == 0:
+                self._is_settled = True
+                if storage.dtype != dtype:
+                    self._settle()
+                    storage = self._storage = self.client._typed(storage, dtype)
+            return storage.dtype
 
     def _range(self, operation: str, offset: int, nbytes: int, argument: str = "offset") -> int:
         """Return `nbytes`; raises IndexOutOfBounds unless they lie in the buffer from `offset` on."""

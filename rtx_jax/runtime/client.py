@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Storage"]
 
 Storage: TypeAlias = "jax.Array | np.ndarray"
-"""What holds the bytes of a buffer: an array of any dtype and shape of that many bytes."""
+"""What holds the bytes of a buffer: a vector of them, or of elements of the dtype that `Buffer._unit` tells."""
 
 
 _WORKERS = 4
@@ -47,6 +47,9 @@ class Client(ABC):
 
     _reads_in_place: ClassVar[bool]
     """Whether a copy that runs reads the storage itself, which must not change until it is done."""
+
+    _has_types: ClassVar[bool]
+    """Whether programs of the device run faster on storages of the dtype that they compute in."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -96,8 +99,8 @@ class Client(ABC):
         """Return `target` with the elements of a layout of `source` side by side at its beginning."""
 
     @abstractmethod
-    def _typed(self, storage: Storage, dtype: np.dtype, shape: Sequence[int]) -> Storage:
-        """Return the storage with another dtype and shape of as many bytes; the memory may be another one then."""
+    def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
+        """Return the bytes of a storage of bytes as elements of a dtype, in other memory."""
 
     @abstractmethod
     def _begin_read(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import ClassVar
 
@@ -13,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from .._compat import x64
 from ..backend.device import Device
+from ..core.dtypes import WIDE
 from ..core.op import translate
 from ..errors import OutOfMemory
 from . import jax_moves as moves
@@ -36,6 +37,7 @@ class JaxClient(Client):
     """
 
     _reads_in_place: ClassVar[bool] = False
+    _has_types: ClassVar[bool] = True
 
     def __init__(self, device: Device, jax_device: jax.Device) -> None:
         super().__init__(device)
@@ -67,13 +69,21 @@ class JaxClient(Client):
         try:
             made: jax.Array
             if self._is_host:
-                # XLA copies memory that is not aligned for it. What it only borrowed could not be changed in place.
-                made = jax.device_put(aligned_zeros(nbytes, 1), self.jax_device)
+                made = self._owned(aligned_zeros(nbytes, 1))
             else:
                 made = jnp.zeros(nbytes, jnp.uint8, device=SingleDeviceSharding(self.jax_device))
             made.block_until_ready()
         except (jax.errors.JaxRuntimeError, MemoryError) as error:
             raise self._translated(error, nbytes) from error
+        return made
+
+    def _owned(self, host: np.ndarray) -> jax.Array:
+        """Return private memory of the host, that is not aligned for XLA, as memory of XLA's own.
+
+        XLA copies it for that reason. What it only borrowed it could not change in place.
+        """
+        with x64(host.dtype in WIDE):
+            made: jax.Array = jax.device_put(host, self.jax_device)
         return made
 
     def _translated(self, error: Exception, nbytes: int) -> Exception:
@@ -106,8 +116,12 @@ class JaxClient(Client):
     def _gather(self, source: Storage, layout: Layout, target: Storage) -> Storage:
         return moves.move(moves.gather(_raw(source), layout), 0, _raw(target), 0, layout.nbytes)
 
-    def _typed(self, storage: Storage, dtype: np.dtype, shape: Sequence[int]) -> Storage:
-        return moves.retype(_raw(storage), dtype, tuple(shape))
+    def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
+        if not self._is_host:
+            return moves.retype(_raw(storage), dtype)
+        made = aligned_zeros(storage.nbytes, dtype.itemsize)
+        self._load(storage, 0, made)
+        return self._owned(made.view(dtype))
 
     def _begin_read(
         self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int

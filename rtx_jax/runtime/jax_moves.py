@@ -1,6 +1,6 @@
 """Compiled copies between arrays that serve as memory: the target is donated, so it keeps its place.
 
-A storage is an array of any dtype and shape; positions count its elements in C order, or its bytes. A copy whose length
+A storage is a vector of any dtype; positions count its elements, or its bytes. A copy whose length
 is not the whole of a storage is made in pieces of powers of two, so that copies of all lengths need few compilations.
 """
 
@@ -70,15 +70,13 @@ def _span(start: int, nbytes: int, storage: jax.Array) -> tuple[int, int, int]:
 
 @partial(jax.jit, donate_argnums=0)
 def _put(target: jax.Array, piece: jax.Array, first: jax.Array) -> jax.Array:
-    flat = lax.dynamic_update_slice(target.reshape(-1), piece, (first,))
-    return flat.reshape(target.shape)
+    return lax.dynamic_update_slice(target, piece, (first,))
 
 
 @partial(jax.jit, donate_argnums=0, static_argnames="count")
 def _put_bytes(target: jax.Array, piece: jax.Array, first: jax.Array, skip: jax.Array, *, count: int) -> jax.Array:
-    flat = target.reshape(-1)
-    inner = lax.dynamic_update_slice(_bytes_of(_window(flat, first, count)), piece, (skip,))
-    return lax.dynamic_update_slice(flat, inner.view(target.dtype), (first,)).reshape(target.shape)
+    inner = lax.dynamic_update_slice(_bytes_of(_window(target, first, count)), piece, (skip,))
+    return lax.dynamic_update_slice(target, inner.view(target.dtype), (first,))
 
 
 def store(target: jax.Array, start: int, data: np.ndarray) -> jax.Array:
@@ -102,7 +100,7 @@ def store(target: jax.Array, start: int, data: np.ndarray) -> jax.Array:
 
 @partial(jax.jit, static_argnames="count")
 def _take(source: jax.Array, first: jax.Array, *, count: int) -> jax.Array:
-    return _window(source.reshape(-1), first, count)
+    return _window(source, first, count)
 
 
 def load(source: jax.Array, start: int, out: np.ndarray) -> None:
@@ -126,9 +124,8 @@ def _on_host(x: jax.Array) -> np.ndarray:
 
 
 def _move(target: jax.Array, source: jax.Array | None, starts: tuple[jax.Array, jax.Array], *, count: int) -> jax.Array:
-    flat = target.reshape(-1)
-    piece = _window(flat if source is None else source.reshape(-1), starts[0], count)
-    return lax.dynamic_update_slice(flat, piece, (starts[1],)).reshape(target.shape)
+    piece = _window(target if source is None else source, starts[0], count)
+    return lax.dynamic_update_slice(target, piece, (starts[1],))
 
 
 def _move_bytes(
@@ -138,13 +135,12 @@ def _move_bytes(
     *,
     counts: tuple[int, int, int],
 ) -> jax.Array:
-    flat = target.reshape(-1)
     from_first, from_skip, to_first, to_skip = starts
     from_count, to_count, nbytes = counts
-    taken = _window(flat if source is None else source.reshape(-1), from_first, from_count)
+    taken = _window(target if source is None else source, from_first, from_count)
     piece = _window(_bytes_of(taken), from_skip, nbytes)
-    inner = lax.dynamic_update_slice(_bytes_of(_window(flat, to_first, to_count)), piece, (to_skip,))
-    return lax.dynamic_update_slice(flat, inner.view(target.dtype), (to_first,)).reshape(target.shape)
+    inner = lax.dynamic_update_slice(_bytes_of(_window(target, to_first, to_count)), piece, (to_skip,))
+    return lax.dynamic_update_slice(target, inner.view(target.dtype), (to_first,))
 
 
 _move_jit: Callable[..., jax.Array] = jax.jit(_move, donate_argnums=0, static_argnames="count")
@@ -183,15 +179,15 @@ def clone(x: jax.Array) -> jax.Array:
         return copied
 
 
-@partial(jax.jit, static_argnames=("dtype", "shape"))
-def _retype(x: jax.Array, *, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
-    return _bytes_of(x.reshape(-1)).view(dtype).reshape(shape)
+@partial(jax.jit, static_argnames="dtype")
+def _retype(x: jax.Array, *, dtype: np.dtype) -> jax.Array:
+    return _bytes_of(x).view(dtype)
 
 
-def retype(x: jax.Array, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
-    """Return the same bytes as an array of another dtype and shape, in memory of its own."""
+def retype(x: jax.Array, dtype: np.dtype) -> jax.Array:
+    """Return the same bytes as elements of another dtype, in memory of its own."""
     with x64(_wide(x) or dtype in WIDE):
-        found: jax.Array = _retype(x, dtype=dtype, shape=shape)
+        found: jax.Array = _retype(x, dtype=dtype)
         return found
 
 
@@ -200,9 +196,7 @@ def retype(x: jax.Array, dtype: np.dtype, shape: tuple[int, ...]) -> jax.Array:
 
 @partial(jax.jit, static_argnames=("shape", "item"))
 def _gather(source: jax.Array, start: jax.Array, strides: jax.Array, *, shape: tuple[int, ...], item: int) -> jax.Array:
-    flat = source.reshape(-1)
-    if item > 1:
-        flat = _bytes_of(flat)
+    flat = source if item == 1 else _bytes_of(source)
     position = start
     for axis, length in enumerate(shape):
         if length > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ class NumpyClient(Client):
     """The memory of the host, and NumPy's work on it."""
 
     _reads_in_place: ClassVar[bool] = True
+    _has_types: ClassVar[bool] = False
 
     def synchronize(self) -> None:
         """Return at once: work is done when the call that asks for it returns."""
@@ -66,8 +66,8 @@ class NumpyClient(Client):
         _bytes(target)[: layout.nbytes] = elements.reshape(-1)  # the reshape copies, so that source may be target
         return target
 
-    def _typed(self, storage: Storage, dtype: np.dtype, shape: Sequence[int]) -> Storage:
-        return _bytes(storage).view(dtype).reshape(shape)
+    def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
+        return _bytes(storage).view(dtype)
 
     def _begin_read(
         self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
