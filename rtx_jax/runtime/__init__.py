@@ -11,6 +11,7 @@ from .base import Runtime
 from .buffer import Buffer, BufferView
 from .client import Client
 from .copies import PendingCopy
+from .dtypes import DataType, DType, QDType
 from .events import Event
 from .jax_runtime import JaxRuntime
 from .numpy_runtime import NumpyRuntime
@@ -21,10 +22,13 @@ __all__ = [
     "Buffer",
     "BufferView",
     "Client",
+    "DType",
+    "DataType",
     "Device",
     "Event",
     "JaxRuntime",
     "NumpyRuntime",
     "PendingCopy",
+    "QDType",
     "Runtime",
 ]
