@@ -332,6 +332,7 @@ __all__ = [
     "ones",
     "ones_like",
     "pad",
+    "parallel",
     "parity",
     "permute_dims",
     "pi",
@@ -401,10 +402,10 @@ __all__ = [
 __array_api_version__ = "2025.12"
 
 if _TYPE_CHECKING:
-    from . import backend, kernels, nn, parity, quant, runtime
+    from . import backend, kernels, nn, parallel, parity, quant, runtime
 else:
     # The first use imports these, so that our own import stays short.
-    _LATER = frozenset(("backend", "kernels", "nn", "parity", "quant", "runtime"))
+    _LATER = frozenset(("backend", "kernels", "nn", "parallel", "parity", "quant", "runtime"))
 
     def __getattr__(name: str, /) -> _types.ModuleType:
         if name in _LATER:
@@ -460,6 +461,7 @@ EXTRAS = {
     "load": "arrays from .npy, .npz and .safetensors, with bfloat16 and sharding",
     "nn": "the operations of neural networks beyond the standard",
     "pad": "needed by convolutions and signal code; the standard has none",
+    "parallel": "collectives of the ranks along an axis of a mesh",
     "parity": "how far a device's results are from the reference, in ULP",
     "quant": "quantized tensors and their products",
     "random": "generators with NumPy's method names, reproducible on every device",
