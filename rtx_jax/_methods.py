@@ -2,7 +2,7 @@
 
 Each is the namespace's function of that name, with NumPy's parameters; ``np.sum(x)`` and its like call them. Methods
 that write in place in NumPy (``sort``, ``fill``, ``put``) are not here, as JAX's return a new array instead; nor is
-``take``, which gives a handle up in `rtx_jax.backend.TensorHandle`.
+``take``, which gives an Array up.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from .._array import Array as TensorHandle
 from .base import Backend
 from .core import Tensor
 from .device import Device, DeviceId, DeviceOps
@@ -16,7 +17,6 @@ from .protocols import ActivationOps, AttentionOps, KVCacheOps, ModuleOps, Tenso
 from .quantized import Propagation, Quantized
 from .results import BackendResult, Err, Ok, attempt
 from .select import Candidate, Explanation, auto_select, backend_of, explain
-from .tensor_handle import TensorHandle
 from .webgpu import WebGpuBackend
 from .wrapper import Wrapper
 

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from ..checks.elementwise import kind_of
-from ..errors import BackendLimitation, InvalidArgument, OutOfMemory, RtxError, UnsupportedDType
+from ..errors import BackendLimitation, InvalidArgument, OutOfMemory, RtxError, UnsupportedDType, UseAfterMove
 from .operations import MANAGEMENT, OPERATIONS
 
 __all__ = ["BackendCore", "Call", "Params", "T", "Tensor"]
@@ -105,11 +105,25 @@ class BackendCore(ABC, Generic[T]):
         -------
         tuple
             A function of raw tensors, whether it needs 64-bit types whatever its operands are, and its operands:
-            tensors, trees of them, vectors of the host, or None for an absent one. The function is pure and the same
-            object for the same operation and parameters; on a backend of JAX it can be traced.
+            tensors, trees of them, vectors of the host, or None for an absent one. They are at the places of those
+            given, scalars of the host come after them, and absent ones at the end may be left out. The function is
+            pure and the same object for the same operation and parameters; on a backend of JAX it can be traced.
         """
         signs = tuple([math.copysign(1.0, p) for p in params if type(p) is float and p == 0.0])
         return _bound(self, operation, params, signs), False, operands
+
+    def _make(self, operation: str, call: Call) -> object:
+        """Make a call of the kind that `_traceable` returns; a backend that records does it later.
+
+        Parameters
+        ----------
+        operation
+            What errors name.
+        call
+            The function may return several tensors.
+        """
+        fn, _, operands = call
+        return fn(*operands)
 
     def _function(self, name: str) -> Callable[..., object]:
         """Return a function of the table that manages tensors.
@@ -180,6 +194,8 @@ class BackendCore(ABC, Generic[T]):
         """
         try:
             return x.shape, x.dtype  # type: ignore[union-attr]
+        except UseAfterMove as error:
+            raise error.renamed(operation) from None
         except AttributeError:
             raise self._not_a_tensor(operation, x) from None
 

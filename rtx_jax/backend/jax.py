@@ -14,6 +14,7 @@ from .._compat import current_trace
 from ..core import devices as core_devices
 from ..core import random as core_random
 from ..core.dtypes import KIND, has_wide_floats
+from ..core.handle import Handle, share, tracing
 from ..core.host import place as place_host
 from ..core.op import raise_translated
 from ..errors import BackendUnavailable, ConcretizationError, InvalidArgument
@@ -171,6 +172,8 @@ class JaxBackend(JaxCalls):
     def _to_device(self, x: object, device: Placement) -> jax.Array:
         data = self._operand("to_device", x)
         assert isinstance(data, jax.Array)
+        if isinstance(x, Handle) and not tracing.active:
+            share(x)  # what is returned may be another array of the same memory
         target = device if device is not None else self._there("to_device")[self.default_device().index]
         try:
             if not isinstance(data, Tracer) and core_devices.device_of(data) == target:
@@ -211,7 +214,7 @@ class JaxBackend(JaxCalls):
                 return core_random.fold_in(*stream.next(operation))  # type: ignore[return-value]
             self._seeded = None
         if self._keys is None:
-            self._keys = core_random.Stream(core_random.seed_data(None))
+            self._keys = core_random.outside_of_traces(core_random.seed_data(None))
         return core_random.fold_in(*self._keys.next(operation))  # type: ignore[return-value]
 
     def _key_data(self, operation: str, key: object) -> np.ndarray:

@@ -13,16 +13,16 @@ from .. import _config
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_is_clean, x64
 from ..core import devices as core_devices
 from ..core.dtypes import INTEGRAL, WIDE
-from ..core.handle import Handle, data_of, share, tracing
+from ..core.handle import Handle, data_of, lend, tracing
 from ..core.host import place as place_host
 from ..core.host import scalar_operand
-from ..core.op import Compiled, Op, raise_translated
-from ..errors import InvalidArgument
+from ..core.op import Op, raise_translated
+from ..core.ownership import donating, is_given, spend
+from ..errors import InvalidArgument, UseAfterMove
 from .base import Backend
 from .core import Call, Params
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
 from .operations import OPERATIONS
-from .tensor_handle import TensorHandle
 
 __all__ = ["JaxCalls"]
 
@@ -39,6 +39,12 @@ def _ops() -> dict[str, Op]:
 
 
 _OPS = _ops()
+# The places of operands that an operation takes by value; it borrows all others.
+_BY_VALUE = frozenset(("x", "lhs", "rhs", "gate", "up", "query", "key", "value"))
+_OWNED = {
+    name: frozenset(i for i, operand in enumerate(operation.operands) if operand in _BY_VALUE)
+    for name, operation in OPERATIONS.items()
+}
 _HOST_OPERANDS = frozenset((*_PLACED, *_INDEXED, "attention"))
 _PREPARED = frozenset((*RUN_TIME, *_PLACED, *_INDEXED))
 
@@ -67,6 +73,18 @@ class JaxCalls(Backend[jax.Array]):
     ) -> Call:
         return self._call(operation, operands, params, False)
 
+    def _make(self, operation: str, call: Call) -> object:
+        fn, wide, operands = call
+        previous = X64_UNSET
+        try:
+            if wide:
+                previous = swap_x64(True)
+            return fn(*operands)
+        except Exception as error:
+            raise_translated(operation, error)
+        finally:
+            restore_x64(previous)
+
     def _call(
         self,
         operation: str,
@@ -88,8 +106,8 @@ class JaxCalls(Backend[jax.Array]):
                 if x.dtype in WIDE:
                     wide = True
             elif x is not None:
-                if donates and any(isinstance(x, TensorHandle) for x in operands):
-                    return self._consuming(operation, operands, params)
+                if any(map(is_given, operands)):
+                    return self._consuming(operation, operands, params, donates)
                 operands = tuple([self._operand(operation, x) for x in operands])
                 wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
                 break
@@ -100,34 +118,24 @@ class JaxCalls(Backend[jax.Array]):
             operands = operands[:count]
         return compiled, wide, operands
 
-    def _consuming(self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params) -> Call:
-        """Return the call on handles: the memory of one that was given up may become that of the result."""
-        free: list[int] = []
-        arrays: list[jax.Array | np.ndarray | None] = []
-        for i, x in enumerate(operands):
-            if isinstance(x, TensorHandle):
-                x, alone = x._consume()
-                if alone and type(x) is ArrayImpl and trace_is_clean():
-                    free.append(i)
-            arrays.append(x if x is None else self._operand(operation, x))
+    def _consuming(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params, donates: bool
+    ) -> Call:
+        """Return the call on handles that were given up: their memory may become that of the result.
+
+        What an operation borrows (masks, weights, tables) stays as it is.
+        """
+        places = [i for i, x in enumerate(operands) if is_given(x) and i in _OWNED[operation]]
+        arrays: list[object] = [self._operand(operation, x) for x in operands]
         static: Hashable = params[0] if len(params) == 1 else params
         compiled, wide = _OPS[operation].variant(static)
-        wide = wide or any(x is not None and x.dtype in WIDE for x in arrays)
-        if free:
+        wide = wide or any(x is not None and x.dtype in WIDE for x in arrays)  # type: ignore[attr-defined]
+        free = spend(operands, places, arrays, operation)
+        if free and donates:
             try:
-                with x64(wide):
-                    result = jax.eval_shape(compiled, *arrays)
+                compiled = donating(compiled, wide, arrays, free)
             except Exception as error:
                 raise_translated(operation, error)
-            fitting = [
-                i
-                for i in free
-                if isinstance(result, jax.ShapeDtypeStruct)
-                and (arrays[i].shape, arrays[i].dtype) == (result.shape, result.dtype)  # type: ignore[union-attr]
-                and all(arrays[i] is not other for j, other in enumerate(arrays) if j != i)
-            ][:1]
-            if fitting:
-                compiled = _donating(compiled, fitting[0])
         return compiled, wide, tuple(arrays)
 
     def _operand(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
@@ -139,9 +147,10 @@ class JaxCalls(Backend[jax.Array]):
                 raise self._not_a_tensor(operation, x)
             return x
         if isinstance(x, Handle):
-            return data_of(x) if tracing.active else share(x)
-        if isinstance(x, TensorHandle):
-            return x._consume()[0]
+            try:
+                return data_of(x) if tracing.active else lend(x)
+            except UseAfterMove as error:
+                raise error.renamed(operation) from None
         if isinstance(x, np.ndarray) and operation in _HOST_OPERANDS:
             return x  # our own copy
         raise self._not_a_tensor(operation, x)
@@ -152,8 +161,8 @@ class JaxCalls(Backend[jax.Array]):
         """Turn parameters that are operands of the compiled call into operands, and say where results are made."""
         if operation == "gt_scalar" or operation == "clamp":
             x: jax.Array = operands[0]  # type: ignore[assignment]
-            if not isinstance(x, jax.Array):
-                x = self._operand(operation, x)
+            if not isinstance(x, jax.Array | Handle):
+                raise self._not_a_tensor(operation, x)
             dtype = x.dtype
             scalars = _scalars.get((params, dtype))
             if scalars is not None:
@@ -192,13 +201,12 @@ class JaxCalls(Backend[jax.Array]):
 
     def _prepare_constant(self, x: jax.Array, greater: bool) -> tuple[tuple[jax.Array, jax.Array], Params]:
         # The comparison with the least or the greatest value of an integer dtype that gives the answer.
-        info = np.iinfo(x.dtype)
+        dtype = x.dtype
+        info = np.iinfo(dtype)
         if not greater:
-            return (x, self._scalar(int(info.max), x.dtype)), ()
-        return (
-            self.maximum(x, self.full((), int(info.min) + 1, dtype=x.dtype)),
-            self._scalar(int(info.min), x.dtype),
-        ), ()
+            return (x, self._scalar(int(info.max), dtype)), ()
+        raised = self.maximum(x, self.full((), int(info.min) + 1, dtype=dtype))
+        return (raised, self._scalar(int(info.min), dtype)), ()
 
     @staticmethod
     def _scalar(value: float, dtype: np.dtype) -> jax.Array:
@@ -265,12 +273,6 @@ def _spreading(operation: str, shape: Hashable, placement: object) -> NamedShard
             reason=str(error),
         ) from error
     return placement
-
-
-@functools.lru_cache(maxsize=1024)
-def _donating(compiled: Compiled, place: int) -> Compiled:
-    """Return the compiled call that may put its result into the memory of one operand."""
-    return jax.jit(lambda *operands: compiled(*operands), donate_argnums=place)
 
 
 @functools.cache

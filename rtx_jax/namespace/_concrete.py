@@ -11,7 +11,7 @@ from .._array import Array, wrap
 from ..core.devices import device_of, platform_of
 from ..core.devices import place as place_on
 from ..core.dispatch import lift, place
-from ..core.handle import data_of
+from ..core.handle import used
 from ..errors import DataDependentShape
 
 __all__ = ["concrete", "from_host", "host_view"]
@@ -25,7 +25,7 @@ def concrete(x: object, operation: str, remedy: str) -> jax.Array:
     DataDependentShape
         They are not, as they are being traced.
     """
-    data = data_of(x) if isinstance(x, Array) else lift(x, None, operation)
+    data = used(x) if isinstance(x, Array) else lift(x, None, operation)
     if isinstance(data, jax.core.Tracer):
         raise DataDependentShape(
             operation,

@@ -7,6 +7,7 @@ import builtins
 import numpy as np
 
 from ...checks import elementwise as check
+from ...errors import UseAfterMove
 from ..core import BackendCore, T
 
 __all__ = ["ElementwiseMethods"]
@@ -154,6 +155,8 @@ class ElementwiseMethods(BackendCore[T]):
                 check.binary(operation, lhs.shape, dtype, rhs.shape, rhs.dtype)
             if dtype not in (check.FLOATING if floating else check.NUMERIC):
                 (check.floating if floating else check.numeric)(operation, dtype, "lhs")
+        except UseAfterMove as error:
+            raise error.renamed(operation) from None
         except AttributeError:
             raise self._not_a_tensor(operation, rhs if hasattr(lhs, "dtype") else lhs) from None
         return self._apply(operation, (lhs, rhs))
@@ -162,6 +165,8 @@ class ElementwiseMethods(BackendCore[T]):
         try:
             if x.dtype not in (check.FLOATING if floating else check.NUMERIC):
                 (check.floating if floating else check.numeric)(operation, x.dtype)
+        except UseAfterMove as error:
+            raise error.renamed(operation) from None
         except AttributeError:
             raise self._not_a_tensor(operation, x) from None
         return self._apply(operation, (x,))
@@ -170,6 +175,8 @@ class ElementwiseMethods(BackendCore[T]):
         """Return the dtype of an operand that must be floating."""
         try:
             dtype = x.dtype
+        except UseAfterMove as error:
+            raise error.renamed(operation) from None
         except AttributeError:
             raise self._not_a_tensor(operation, x) from None
         if dtype not in check.FLOATING:
@@ -180,6 +187,8 @@ class ElementwiseMethods(BackendCore[T]):
         """Return the dtype of an operand that must be an integer or floating."""
         try:
             dtype = x.dtype
+        except UseAfterMove as error:
+            raise error.renamed(operation) from None
         except AttributeError:
             raise self._not_a_tensor(operation, x) from None
         if dtype not in check.NUMERIC:

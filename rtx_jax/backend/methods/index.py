@@ -10,7 +10,7 @@ import numpy as np
 from ...checks import index as check
 from ...checks import shape as shapes
 from ...checks.choices import flag
-from ...errors import InvalidArgument
+from ...errors import InvalidArgument, UseAfterMove
 from ..core import T
 from .elementwise import ElementwiseMethods
 
@@ -156,6 +156,8 @@ class IndexMethods(ElementwiseMethods[T]):
     def _rows(self, operation: str, x: T) -> tuple[int, ...]:
         try:
             shape = x.shape
+        except UseAfterMove as error:
+            raise error.renamed(operation) from None
         except AttributeError:
             raise self._not_a_tensor(operation, x) from None
         shapes.rank_at_least(operation, shape, 1)

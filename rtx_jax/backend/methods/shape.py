@@ -8,6 +8,7 @@ from ... import _config
 from ...checks import linear as check_linear
 from ...checks import shape as shapes
 from ...checks.elementwise import common_dtype
+from ...errors import UseAfterMove
 from ..core import T
 from .elementwise import ElementwiseMethods
 
@@ -31,6 +32,8 @@ class ShapeMethods(ElementwiseMethods[T]):
         """Return the sizes of the axes, also while tracing."""
         try:
             return tuple(x.shape)
+        except UseAfterMove as error:
+            raise error.renamed("shape") from None
         except AttributeError:
             raise self._not_a_tensor("shape", x) from None
 
