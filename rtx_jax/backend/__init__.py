@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from .._array import Array as TensorHandle
+from .autodiff import Autodiff, GradientHook, GradientMap, Hook, TrackedTensor
 from .base import Backend
 from .core import Tensor
 from .device import Device, DeviceId, DeviceOps
@@ -25,6 +26,7 @@ __all__ = [
     "PRIMITIVES",
     "ActivationOps",
     "AttentionOps",
+    "Autodiff",
     "Backend",
     "BackendResult",
     "BoolElement",
@@ -38,6 +40,9 @@ __all__ = [
     "Err",
     "Explanation",
     "FloatElement",
+    "GradientHook",
+    "GradientMap",
+    "Hook",
     "IntElement",
     "JaxBackend",
     "KVCacheOps",
@@ -53,6 +58,7 @@ __all__ = [
     "TensorHandle",
     "TensorOps",
     "TpuBackend",
+    "TrackedTensor",
     "WebGpuBackend",
     "Wrapper",
     "attempt",

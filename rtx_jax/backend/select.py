@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import devices as core_devices
 from ..errors import BackendUnavailable, InvalidArgument
+from .autodiff import Autodiff
 from .base import Backend
 from .core import Tensor
 from .jax import CpuBackend, CudaBackend, MetalBackend, RocmBackend, TpuBackend
@@ -36,7 +37,7 @@ _CLASSES: dict[str, Callable[[], Backend[Any]]] = {
     "numpy": NumpyBackend,
     "webgpu": WebGpuBackend,
 }
-_WRAPPERS: dict[str, Callable[[Backend[Any]], Backend[Any]]] = {"quantized": Quantized}
+_WRAPPERS: dict[str, Callable[[Backend[Any]], Backend[Any]]] = {"autodiff": Autodiff, "quantized": Quantized}
 _ALIASES = {"mps": "metal", "mtl": "metal", "mlx": "metal", "nvidia": "cuda", "hip": "rocm"}
 _ABILITIES = ("jit", "grad")
 
