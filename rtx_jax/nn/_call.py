@@ -11,15 +11,21 @@ from .._array import Array, calln, lift
 from ..core.dispatch import Op
 from ..core.dtypes import int32
 from ..errors import UnsupportedDType
+from ..kernels.distances import offset_operand
 from ..namespace.creation import asarray
 
-__all__ = ["call", "integers", "optional"]
+__all__ = ["call", "integers", "offset", "optional"]
 
 
 def integers(x: Array | int | None) -> Array | None:
     """Return a Python integer as an operand: beside arrays it would take their dtype, and float32 counts nothing."""
     # Positions that far away are all the same.
     return asarray(min(max(x, -(2**31)), 2**31 - 1), dtype=int32) if isinstance(x, int) else x
+
+
+def offset(operation: str, q_offset: Array | int | None, window: tuple[int | None, int | None]) -> Array | None:
+    """Return an offset as an operand, so that the next step of a decoding loop needs no new program."""
+    return integers(offset_operand(operation, q_offset, window) if isinstance(q_offset, int) else q_offset)
 
 
 def optional(name: str, fn: Callable[..., object], params: tuple[str, ...] = ()) -> Op:

@@ -12,7 +12,7 @@ from ..checks.parameters import number, positive
 from ..errors import InvalidArgument
 from ..kernels.attention import check_word
 from ..ops.attention import attention as _raw
-from ._call import call, integers, optional
+from ._call import call, integers, offset, optional
 
 __all__ = ["attention"]
 
@@ -172,6 +172,7 @@ def attention(
     results and choices, on `jax.Array`.
     """
     own, other = _segments(segment_ids)
+    sides = window_of(window)
     operands = {
         "query": query,
         "key": key,
@@ -183,12 +184,11 @@ def attention(
         "query_lengths": integers(query_lengths),
         "key_lengths": integers(key_lengths),
         "sinks": sinks,
-        # An operand, so that the next step of a decoding loop needs no new program.
-        "q_offset": integers(q_offset),
+        "q_offset": offset("attention", q_offset, sides),
     }
     static = (
         flag("attention", "causal", causal),
-        window_of(window),
+        sides,
         None if softcap is None else positive("attention", "softcap", softcap),
         None if scale is None else number("attention", "scale", scale),
         layout_of("attention", layout),

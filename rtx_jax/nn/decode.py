@@ -11,8 +11,9 @@ from ..checks.choices import flag
 from ..checks.decode import decode_window
 from ..checks.parameters import number, positive, whole
 from ..kernels import decode as _raw
+from ..kernels.decode.lengths import check_lengths
 from ..kernels.decode.select import check
-from ._call import call, integers, optional
+from ._call import call, integers, offset, optional
 
 __all__ = ["decode_attention", "paged_attention"]
 
@@ -112,6 +113,9 @@ def decode_attention(
         An operand has a dtype of another kind.
     InvalidArgument
         A parameter is out of range or unknown.
+    IndexOutOfBounds
+        A length is negative, or beyond the cache or the queries; where lengths are read. That is on CPU, and as
+        `rtx_jax.check_bounds` says. Traced ones are not: the diagonal is where they say, and what is not there is hidden.
     BackendLimitation
         The implementation that was asked for cannot do it; all reasons are listed.
 
@@ -120,6 +124,7 @@ def decode_attention(
     Time and traffic follow the keys that are seen, not the capacity of the cache. A NaN in a key reaches only queries
     that see it; one in a value may reach the other queries of its row. Differentiable in every mode.
     """
+    sides = decode_window("decode_attention", window)
     operands = {
         "query": query,
         "key": key,
@@ -129,9 +134,10 @@ def decode_attention(
         "key_scale": key_scale,
         "value_scale": value_scale,
         "sinks": sinks,
-        "q_offset": integers(q_offset),
+        "q_offset": offset("decode_attention", q_offset, sides),
     }
-    static = _static("decode_attention", causal, window, softcap, scale, layout, return_lse, splits, implementation)
+    static = _static("decode_attention", causal, sides, softcap, scale, layout, return_lse, splits, implementation)
+    _check_lengths("decode_attention", operands, query, key, None, layout)
     return call(_decode_attention, operands, *static)  # type: ignore[return-value]
 
 
@@ -185,9 +191,12 @@ def paged_attention(
 
     Raises
     ------
-    InvalidDimension, ShapeMismatch, BroadcastError, UnsupportedDType, InvalidArgument, BackendLimitation
+    InvalidDimension, ShapeMismatch, BroadcastError, UnsupportedDType, InvalidArgument, IndexOutOfBounds
+        As `decode_attention`.
+    BackendLimitation
         As `decode_attention`.
     """
+    sides = decode_window("paged_attention", window)
     operands = {
         "query": query,
         "key_pages": key_pages,
@@ -198,16 +207,29 @@ def paged_attention(
         "key_scale": key_scale,
         "value_scale": value_scale,
         "sinks": sinks,
-        "q_offset": integers(q_offset),
+        "q_offset": offset("paged_attention", q_offset, sides),
     }
-    static = _static("paged_attention", causal, window, softcap, scale, layout, return_lse, splits, implementation)
+    static = _static("paged_attention", causal, sides, softcap, scale, layout, return_lse, splits, implementation)
+    _check_lengths("paged_attention", operands, query, key_pages, block_table, layout)
     return call(_paged_attention, operands, *static)  # type: ignore[return-value]
+
+
+def _check_lengths(
+    operation: str, operands: dict[str, Array | None], query: Array, key: Array, table: Array | None, layout: str
+) -> None:
+    """Check lengths whose values are there; within the call they are traced."""
+    given = {name: x for name in ("key_lengths", "query_lengths") if (x := operands[name]) is not None}
+    if given and all(isinstance(x, Array) for x in (query, key)):
+        lengths = {name: x._data if isinstance(x, Array) else x for name, x in given.items()}
+        shape = table.shape if isinstance(table, Array) else None
+        if table is None or shape is not None:
+            check_lengths(operation, lengths, query.shape, key.shape, shape, layout)
 
 
 def _static(
     operation: str,
     causal: bool,
-    window: Window | None,
+    window: tuple[int | None, int | None],
     softcap: float | None,
     scale: float | None,
     layout: str,
@@ -218,7 +240,7 @@ def _static(
     """Return the static parameters in normal form, so that equal calls share a program."""
     return (
         flag(operation, "causal", causal),
-        decode_window(operation, window),
+        window,
         None if softcap is None else positive(operation, "softcap", softcap),
         None if scale is None else number(operation, "scale", scale),
         layout_of(operation, layout),

@@ -128,6 +128,9 @@ def forward(
     out, lse, *weighted = forward_kernel(shape, given, entropy=entropy)
     out = _unpadded(spec, out, spec.queries, spec.value_size)
     lse = lse[..., : spec.queries]
+    if operands.sinks is not None:
+        # The log-sum-exp is at least the sink, but the units of the kernel do not reach as far as natural ones.
+        lse = jnp.where(lse == -np.inf, lse, jnp.maximum(lse, _each_row(operands.sinks)))
     if not entropy:
         return out, lse
     empty = lse == -np.inf
@@ -288,9 +291,12 @@ def _of_bias(spec: AttentionSpec, operands: Operands, found: jax.Array) -> jax.A
 def _of_sinks(operands: Operands, lse: jax.Array, delta: jax.Array) -> jax.Array:
     """Return the gradient of the sinks: their weights take from the result and give to the log-sum-exp."""
     assert operands.sinks is not None
-    sinks = operands.sinks.astype(np.float32)[:, None]
-    weights = jnp.where(lse == -np.inf, 0, jnp.exp(sinks - lse))
+    weights = jnp.where(lse == -np.inf, 0, jnp.exp(_each_row(operands.sinks) - lse))
     return -jnp.sum(weights * delta, (0, 2)).astype(operands.sinks.dtype)
+
+
+def _each_row(sinks: jax.Array) -> jax.Array:
+    return sinks.astype(np.float32)[None, :, None]
 
 
 def _unpadded(spec: AttentionSpec, x: jax.Array, positions: int, size: int) -> jax.Array:

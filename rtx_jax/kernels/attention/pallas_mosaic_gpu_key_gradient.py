@@ -286,7 +286,12 @@ class _Rows:
         row, column = block * np.int32(shape.block_q), self.column + self.first
         s, tanh = shape.scores(s, row, column, self.offset, self.length, edge=edge, query_axis=1, **hiding)
         lse = plgpu.load(scratch["lse"].at[place], layout=per_column)
-        p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [1])).astype(shape.dtype)
+        p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [1]))
+        hides = edge or bool(hiding)
+        if hides:
+            # A query with a NaN for a log-sum-exp has no weight for what it does not see.
+            p = jnp.where(s == -np.float32(np.inf), np.float32(0), p)
+        p = p.astype(shape.dtype)
         if "value" in sides:
             p, *_ = lax.optimization_barrier((p, lse))
             (sums[-1],) = accumulate(shape, [(sums[-1], p, d_out)])
@@ -298,7 +303,9 @@ class _Rows:
 
             d_p = pl.run_scoped(weights, plgpu.ACC(tile, jnp.float32))
             delta = plgpu.load(scratch["delta"].at[place], layout=per_column)
-            d_s = p.astype(jnp.float32) * (d_p - lax.broadcast_in_dim(delta, tile, [1]))
+            wide = p.astype(jnp.float32)
+            d_s = wide * (d_p - lax.broadcast_in_dim(delta, tile, [1]))
+            d_s = jnp.where(wide == 0, np.float32(0), d_s) if hides else d_s
             d_bias = [d_bias[0] + d_s.sum(axis=1)] if d_bias else []
             if tanh is not None:
                 d_s = d_s * (1 - tanh * tanh)

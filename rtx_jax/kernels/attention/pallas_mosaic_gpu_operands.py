@@ -33,7 +33,9 @@ def kernel_operands(
     `transposed` exchanges the axes T and S of mask and bias where they are tiles.
 
     Keys and values that no query sees, and for the gradients queries past the length of their row, become 0: a hidden
-    NaN would survive the product with a weight of 0.
+    NaN would survive the product with a weight of 0. So it would where only some queries see it, and for the gradients
+    keys become finite: who sees such a key has a NaN for a log-sum-exp, and gets NaN by that. An infinity becomes the
+    greatest number, as one that makes a score of minus infinity has no weight.
     """
     spec = shape.spec
     query, key, value = operands.query, operands.key, operands.value
@@ -41,6 +43,7 @@ def kernel_operands(
     if seen is not None:
         value = jnp.where(seen, value, np.zeros((), value.dtype))
         key = jnp.where(seen, key, np.zeros((), key.dtype)) if backward else key
+    key = jnp.nan_to_num(key) if backward else key
     if backward and operands.query_lengths is not None:
         query = hide_queries(spec, query, operands.query_lengths)
     found = {
@@ -175,5 +178,7 @@ def _pad(x: jax.Array, axis: int, size: int) -> jax.Array:
 
 
 def sinks_in_log2(sinks: jax.Array) -> jax.Array:
-    """Return the sinks in the units of the scores."""
-    return lax.convert_element_type(sinks, jnp.float32) * np.float32(LOG2E)
+    """Return the sinks in the units of the scores; finite ones stay finite."""
+    wide = lax.convert_element_type(sinks, jnp.float32)
+    most = np.finfo(np.float32).max
+    return jnp.where(jnp.isinf(wide), wide, jnp.clip(wide * np.float32(LOG2E), -most, most))

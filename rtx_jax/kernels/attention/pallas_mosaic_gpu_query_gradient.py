@@ -199,7 +199,8 @@ class _Tile:
             p = jnp.exp2(s - lax.broadcast_in_dim(lse, tile, [0]))
             d_s = p * (d_p - lax.broadcast_in_dim(delta, tile, [0]))
             if pairs:
-                write_pairs(d_s, column)
+                # Beside a NaN that the query sees, what is hidden from it has no gradient still.
+                write_pairs(jnp.where(s == -np.float32(np.inf), np.float32(0), d_s), column)
             elif d_bias is not None:
                 d_rows = [d_rows[0] + d_s.sum(axis=1)]
             if tanh is not None:

@@ -15,6 +15,7 @@ from jax import lax
 from ...checks import attention as _check
 from ...checks.elementwise import common_dtype
 from ...errors import RtxError, UnsupportedDType
+from ..distances import FAR, Distances
 from . import batching, extras
 from .primitives import attention
 from .spec import AttentionSpec, Operands
@@ -27,8 +28,6 @@ Facts: TypeAlias = "tuple[tuple[int, ...], np.dtype] | None"
 """The shape and dtype of an operand, or None for one that is not there."""
 
 _INT32 = np.dtype(np.int32)
-# Sums of a position, an offset and a window stay within 32 bits.
-_FAR = 1 << 29
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,9 @@ def plan(facts: Sequence[Facts], parameters: Parameters) -> tuple[Run, Run]:
         nan_safe=parameters.nan_safe is not False,
         fast=parameters.fast,
     )
-    spec = _positions(spec, sizes.window, named, parameters.causal, parameters.q_offset)
+    left, right = sizes.window[0], 0 if parameters.causal else sizes.window[1]
+    distances = Distances(left, right, spec.queries, spec.keys)
+    spec = _positions(spec, distances, named, parameters.q_offset)
     spec = replace(
         spec,
         mask=_four(named["mask"]),
@@ -124,7 +125,7 @@ def plan(facts: Sequence[Facts], parameters: Parameters) -> tuple[Run, Run]:
     names = tuple(name for name, fact in named.items() if fact is not None)
     of_query = facts[0]
     assert of_query is not None
-    run = functools.partial(_run, spec, parameters, names, (of_query[1], sizes.size, sizes.value_size))
+    run = functools.partial(_run, spec, parameters, distances, names, (of_query[1], sizes.size, sizes.value_size))
     return run, jax.jit(run)
 
 
@@ -141,29 +142,25 @@ def _of_scores(spec: AttentionSpec, fact: Facts) -> np.dtype | None:
 
 def _positions(
     spec: AttentionSpec,
-    window: tuple[int | None, int | None],
+    distances: Distances,
     named: dict[str, Facts],
-    causal: bool,
     q_offset: int | None,
 ) -> AttentionSpec:
     """Return the specification with its window and offset; a side that hides nothing is None."""
-    left, right = window
-    if causal:
-        right = 0
+    left, right = distances.left, distances.right
     lengths = named["query_lengths"] is not None or named["key_lengths"] is not None
     if left is None and right is None:
         return replace(spec, window=(None, None), q_offset=0)
     if named["q_offset"] is not None or (q_offset is None and lengths):
-        left, right = (None if side is None else min(side, _FAR) for side in (left, right))
-        return replace(spec, window=(left, right), q_offset=None)
+        return replace(spec, window=distances.sides, q_offset=None)
     offset = spec.keys - spec.queries if q_offset is None else q_offset
     low = None if left is None or spec.queries - 1 + offset - left <= 0 else offset - left
     high = None if right is None or offset + right >= spec.keys - 1 else offset + right
     if low is None and high is None:
         return replace(spec, window=(None, None), q_offset=0)
     # Query t sees the keys from t + low to t + high.
-    low, high = (None if end is None else min(max(end, -_FAR), _FAR) for end in (low, high))
-    offset = min(max(offset, -_FAR if low is None else low), _FAR if high is None else high)
+    low, high = (None if end is None else min(max(end, -FAR), FAR) for end in (low, high))
+    offset = min(max(offset, -FAR if low is None else low), FAR if high is None else high)
     sides = (None if low is None else offset - low, None if high is None else high - offset)
     return replace(spec, window=sides, q_offset=offset)
 
@@ -171,6 +168,7 @@ def _positions(
 def _run(
     spec: AttentionSpec,
     parameters: Parameters,
+    distances: Distances,
     names: tuple[str, ...],
     of_query: tuple[np.dtype, int, int],
     *arrays: jax.Array,
@@ -189,7 +187,7 @@ def _run(
             lax.full((spec.batch, spec.heads, spec.keys), 0, work),
         ]
     else:
-        operands = _operands(spec, given, size, value_size)
+        operands = _operands(spec, distances, given, size, value_size)
         chosen = parameters.implementation, parameters.nan_safe is None
         if parameters.return_entropy:
             out, lse, entropy = extras.attention_with_entropy(spec, operands, *chosen)
@@ -204,7 +202,9 @@ def _run(
     return results if any(more) else results[0]
 
 
-def _operands(spec: AttentionSpec, given: dict[str, jax.Array], size: int, value_size: int) -> Operands:
+def _operands(
+    spec: AttentionSpec, distances: Distances, given: dict[str, jax.Array], size: int, value_size: int
+) -> Operands:
     """Return the operands in the shapes and dtypes of the specification."""
     found: dict[str, jax.Array] = {}
     for name in ("query", "key", "value"):
@@ -226,18 +226,18 @@ def _operands(spec: AttentionSpec, given: dict[str, jax.Array], size: int, value
             found[name] = _near(given[name])
     if spec.q_offset is None:
         if "q_offset" in given:
-            offset = _near(given["q_offset"])
+            offset = given["q_offset"]
         else:
             queries: jax.Array | np.int32 = found.get("query_lengths", np.int32(spec.queries))
             keys: jax.Array | np.int32 = found.get("key_lengths", np.int32(spec.keys))
             offset = jnp.asarray(keys - queries)
-        found["q_offset"] = jnp.broadcast_to(offset, (spec.batch,))
+        found["q_offset"] = jnp.broadcast_to(distances.offset(offset), (spec.batch,))
     return Operands(**found)
 
 
 def _near(x: jax.Array) -> jax.Array:
     """Return integers in 32 bits: what is beyond any position stays so."""
     info = jnp.iinfo(x.dtype)
-    if info.max > _FAR:
-        x = lax.clamp(np.asarray(max(int(info.min), -_FAR), x.dtype), x, np.asarray(_FAR, x.dtype))
+    if info.max > FAR:
+        x = lax.clamp(np.asarray(max(int(info.min), -FAR), x.dtype), x, np.asarray(FAR, x.dtype))
     return lax.convert_element_type(x, _INT32)

@@ -16,8 +16,10 @@ from ..._compat import ArrayImpl, x64
 from ...checks.choices import flag
 from ...checks.decode import decode as _check
 from ...checks.decode import decode_window
+from ..distances import FAR, Distances, offset_operand
 from ..operands import check_array
 from . import select
+from .lengths import check_lengths
 from .primitive import decode
 from .ranges import row_range, row_ranges, union_range
 from .spec import DecodeOperands, DecodeSpec
@@ -27,10 +29,6 @@ __all__ = ["decode_attention", "paged_attention"]
 _Program: TypeAlias = Callable[[Mapping[str, jax.Array]], jax.Array | tuple[jax.Array, jax.Array]]
 
 _NEEDED = ("query", "key", "value", "block_table")
-
-_FAR = 1 << 29
-"""A position further away than any key: lengths and offsets end there, and windows at twice as much, so that sums of
-them stay in 32 bits."""
 
 
 def decode_attention(
@@ -114,6 +112,9 @@ def decode_attention(
         An operand has a dtype of another kind.
     InvalidArgument
         A parameter is out of range or unknown.
+    IndexOutOfBounds
+        A length is negative, or beyond the cache or the queries; where lengths are read. That is on CPU, and as
+        `rtx_jax.check_bounds` says. Traced ones are not: the diagonal is where they say, and what is not there is hidden.
     BackendLimitation
         The implementation that was asked for cannot do it on this device; all reasons are listed.
 
@@ -200,7 +201,9 @@ def paged_attention(
 
     Raises
     ------
-    InvalidDimension, ShapeMismatch, BroadcastError, UnsupportedDType, InvalidArgument, BackendLimitation
+    InvalidDimension, ShapeMismatch, BroadcastError, UnsupportedDType, InvalidArgument, IndexOutOfBounds
+        As `decode_attention`.
+    BackendLimitation
         As `decode_attention`.
 
     Notes
@@ -249,9 +252,10 @@ def _call(
     splits: int | None,
     implementation: str,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
+    sides = decode_window(operation, window)
     if isinstance(q_offset, int):
         # An operand, so that the next step of a decoding loop needs no new program.
-        q_offset = np.int32(min(max(q_offset, -_FAR), _FAR))  # type: ignore[assignment]
+        q_offset = np.int32(offset_operand(operation, q_offset, sides))  # type: ignore[assignment]
     arrays["q_offset"] = q_offset  # type: ignore[assignment]
     given = {name: x for name, x in arrays.items() if x is not None}
     for name, x in arrays.items():
@@ -259,12 +263,14 @@ def _call(
             pages = name in ("key", "value") and operation == "paged_attention"
             check_array(operation, f"{name}_pages" if pages else name, x)
     signature = tuple([(name, x.shape, x.dtype) for name, x in given.items()])
-    sides = None if window is None else decode_window(operation, window)
     static = (causal, sides, softcap, scale, layout, return_lse, precision, splits, implementation)
     try:
         run = _plan(operation, signature, *static)
     except TypeError:  # what cannot be a key is refused there
         run = _plan.__wrapped__(operation, signature, *static)
+    if "key_lengths" in given or "query_lengths" in given:
+        table = given["block_table"].shape if "block_table" in given else None
+        check_lengths(operation, given, given["query"].shape, given["key"].shape, table, layout)
     return run(given)
 
 
@@ -295,7 +301,7 @@ def _plan(
         precision=precision,
         splits=splits,
     )
-    left, right = sizes.window
+    distances = Distances(*sizes.window, sizes.queries, sizes.keys)
     spec = DecodeSpec(
         batch=sizes.batch,
         queries=sizes.queries,
@@ -310,7 +316,7 @@ def _plan(
         layout=layout,
         scale=sizes.scale,
         softcap=sizes.softcap,
-        window=(None if left is None else min(left, 2 * _FAR), None if right is None else min(right, 2 * _FAR)),
+        window=distances.sides,
         page=sizes.page,
         pages=sizes.pages,
         per_head=any(len(operands[name][0]) == 2 for name in ("key_lengths", "q_offset") if name in operands),
@@ -318,7 +324,7 @@ def _plan(
         splits=sizes.splits,
     )
     word, with_lse = select.check(operation, implementation), flag(operation, "return_lse", return_lse)
-    program: _Program = jax.jit(functools.partial(_run, spec, word, with_lse))
+    program: _Program = jax.jit(functools.partial(_run, spec, distances, word, with_lse))
     if spec.accumulator.itemsize < 8:
         return program
 
@@ -330,14 +336,15 @@ def _plan(
 
 
 def _run(
-    spec: DecodeSpec, implementation: str, return_lse: bool, arrays: Mapping[str, jax.Array]
+    spec: DecodeSpec, distances: Distances, implementation: str, return_lse: bool, arrays: Mapping[str, jax.Array]
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Bring the operands into the normal form, run, and bring the results into the layout of the query."""
     work = spec.accumulator
     heads = (spec.batch, spec.key_heads)
     lengths = _by_head(heads, arrays.get("key_lengths"), spec.keys)
     queries = _by_head(heads, arrays.get("query_lengths"), spec.queries)
-    offsets = _by_head(heads, arrays["q_offset"], 0) if "q_offset" in arrays else lengths - queries
+    offsets = distances.offset(arrays["q_offset"] if "q_offset" in arrays else lengths - queries)
+    offsets = _by_head(heads, offsets, 0)
     if "query_lengths" in arrays:
         # What only queries see that are not there is seen by none.
         last = jnp.clip(queries, 0, spec.queries) - 1
@@ -384,7 +391,7 @@ def _by_head(heads: tuple[int, int], x: jax.Array | None, default: int) -> jax.A
     if x is None:
         return jnp.full(heads, default, np.int32)
     limits = jnp.iinfo(x.dtype)
-    x = jnp.clip(x, max(-_FAR, int(limits.min)), min(_FAR, int(limits.max))).astype(np.int32)
+    x = jnp.clip(x, max(-FAR, int(limits.min)), min(FAR, int(limits.max))).astype(np.int32)
     return jnp.broadcast_to(x[:, None] if x.ndim == 1 else x, heads)
 
 

@@ -12,6 +12,7 @@ import pytest
 from rtx_jax._compat import x64
 from rtx_jax.kernels.attention import flash_attention, primitives
 from rtx_jax.kernels.attention.plan import _positions
+from rtx_jax.kernels.distances import Distances
 from rtx_jax.kernels.attention.spec import AttentionSpec
 from tests.ops.attention_oracle import attend
 
@@ -155,7 +156,7 @@ def test_the_normal_form_of_a_window(
         ]
 
     named = {"query_lengths": None, "key_lengths": None, "q_offset": None}
-    found = _positions(SPEC, window, named, causal=False, q_offset=offset)  # type: ignore[arg-type]
+    found = _positions(SPEC, Distances(*window, T, S), named, q_offset=offset)  # type: ignore[arg-type]
     assert (found.window, found.q_offset) == want
     assert seen(found.window, found.q_offset or 0) == seen(window, S - T if offset is None else offset)
 

@@ -216,19 +216,32 @@ def test_nan_in_hidden_places() -> None:
 
 @interpreted
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* encountered in matmul")  # by the interpreter
 def test_a_nan_in_a_key_stays_with_those_who_see_it() -> None:
     spec = dataclasses.replace(BASE, mask=(1, 1, 70, 129))
-    operands, *_ = made(spec)
+    operands, d_out, d_lse = made(spec)
     mask = jnp.asarray(operands.mask).at[:, :, :35, 3].set(False).at[:, :, 35:, 3].set(True)
-    operands = operands._replace(mask=mask)
-    dirty = operands._replace(key=operands.key.at[:, 3].set(jnp.nan))
-    function = jax.jit(
-        lambda operands: pallas_mosaic_gpu.forward(spec, operands, interpret=True), compiler_options=QUICK
-    )
-    (out, lse), (clean, clean_lse) = function(dirty), function(operands)
-    np.testing.assert_array_equal(out[:, :35], clean[:, :35])
-    np.testing.assert_array_equal(lse[..., :35], clean_lse[..., :35])
-    assert np.isnan(np.asarray(out, F32)[:, 35:]).all() and np.isnan(lse[..., 35:]).all()
+    # Queries that see no NaN alone see key 5.
+    operands = operands._replace(mask=mask.at[:, :, :35, 5].set(True).at[:, :, 35:, 5].set(False))
+    clean = run(spec, operands, d_out, d_lse)
+    for what in (np.nan, np.inf):
+        dirty = run(spec, operands._replace(key=operands.key.at[:, 3].set(what)), d_out, d_lse)
+        for name, axis in (("out", 1), ("lse", 2), ("query", 1)):
+            got, want = (np.moveaxis(x[name], axis, 0) for x in (dirty, clean))
+            np.testing.assert_array_equal(got[:35], want[:35], err_msg=name)
+            assert np.isnan(got[35:]).all(), name
+        for name in ("key", "value"):
+            np.testing.assert_array_equal(dirty[name][:, 5], clean[name][:, 5], err_msg=name)
+
+
+@interpreted
+@pytest.mark.slow
+@pytest.mark.parametrize("sink", [3e38, -3e38])
+def test_a_sink_beyond_the_units_of_the_kernel(sink: float) -> None:
+    spec = dataclasses.replace(BASE, sinks_dtype=F32)
+    operands, *others = made(spec)
+    given = (operands._replace(sinks=jnp.full(1, sink, F32)), *others)
+    assert_close(run(spec, *given), spec, *given)
 
 
 @interpreted

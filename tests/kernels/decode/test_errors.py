@@ -13,6 +13,7 @@ from rtx_jax.errors import (
     BackendLimitation,
     BroadcastError,
     FallbackWarning,
+    IndexOutOfBounds,
     InvalidArgument,
     InvalidDimension,
     RtxError,
@@ -147,3 +148,34 @@ def test_nn_refuses_a_word_that_cannot_be_a_key(name: str, argument: str) -> Non
 def test_nn_takes_an_offset_beyond_32_bits(name: str, offset: int) -> None:
     x = xp.ones((1, 1, 1, 1), dtype=xp.float32)
     assert float(getattr(xp.nn, name)(x, x, x, causal=True, q_offset=offset)[0, 0, 0, 0]) == (offset > 0)
+
+
+LENGTHS = {
+    "key_lengths": ([3, 17], 17, "0 to 16, the positions of the cache"),
+    "query_lengths": ([2, 1], 2, "0 to 1, the queries"),
+    "negative": ([-1, 3], -1, "0 to 16, the positions of the cache"),
+}
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+@pytest.mark.parametrize("face", [False, True])
+def test_lengths_that_there_is_no_room_for(case: str, face: bool) -> None:
+    numbers, wrong, room = LENGTHS[case]
+    name = "key_lengths" if case == "negative" else case
+    lengths = {name: jnp.asarray(numbers, jnp.int32)}
+    operands = [QUERY, CACHE, CACHE]
+    pages = [QUERY, PAGES, PAGES, jnp.zeros((2, 4), jnp.int32)]
+    calls = (xp.nn.decode_attention, xp.nn.paged_attention) if face else (decode_attention, paged_attention)
+    for call, arrays in zip(calls, (operands, pages), strict=True):
+        given = {key: xp.asarray(x) if face else x for key, x in lengths.items()}
+        arrays = [xp.asarray(x) for x in arrays] if face else arrays
+        with pytest.raises(IndexOutOfBounds, match=f"{name}: got {wrong}, wanted {room}") as caught:
+            call(*arrays, **given)
+        assert caught.value.index == wrong
+        with xp.check_bounds(False):
+            call(*arrays, **given)
+
+
+def test_traced_lengths_beyond_the_cache_raise_nothing() -> None:
+    found = jax.jit(decode_attention)(QUERY, CACHE, CACHE, jnp.asarray([99, 16], jnp.int32))
+    assert (found == decode_attention(QUERY, CACHE, CACHE)).all()
