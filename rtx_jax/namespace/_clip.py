@@ -24,6 +24,7 @@ def clip(x: Array, low: object, high: object, /) -> Array:
     # Under a trace the scalars stay what they are, so that they become constants of the program.
     eager = type(x) is Array and not tracing.active
     operands: list[object] = [x if isinstance(x, Handle) else data]
+    del data  # whether memory is free is seen from the references
     has_min, has_max = low is not None, high is not None
     if type(low) in SCALARS:
         has_min = not (dtype in INTEGRAL and isinstance(low, int) and low < integer_range(dtype)[0])
