@@ -20,7 +20,7 @@ from jax.sharding import Sharding
 from . import _config, _interop, _methods
 from ._at import At
 from ._chained import TEMPORARY, warn_if_chained
-from ._compat import ArrayImpl
+from ._compat import ArrayImpl, trace_is_clean
 from ._text import text
 from .core import devices as _devices
 from .core import indexing as _indexing
@@ -35,6 +35,7 @@ from .core.handle import (
     Given,
     Handle,
     data_of,
+    facts_of,
     give,
     held,
     settled,
@@ -43,6 +44,9 @@ from .core.handle import (
     update,
     used,
 )
+from .core.lazy import Lazy, disown, fusing, tapes
+from .core.lazy_indexing import record_read, record_write
+from .core.recorded import record_update, wrap_lazy
 from .errors import (
     DTypeMismatch,
     InvalidArgument,
@@ -130,31 +134,33 @@ class Array(Handle):
         owned = self._owned
         if owned is True or owned is COUNTED or (owned is INTERNED and type(data) is ArrayImpl):
             self._owned = False
+        if tapes:
+            disown(data)
         return data
 
     @property
     def dtype(self) -> np.dtype:
         """Data type of the elements."""
         data = self._data
-        return (data if type(data) is ArrayImpl else data_of(self)).dtype
+        return (data if type(data) is ArrayImpl else facts_of(self)).dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Size of each axis."""
         data = self._data
-        return (data if type(data) is ArrayImpl else data_of(self)).shape
+        return (data if type(data) is ArrayImpl else facts_of(self)).shape
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
         data = self._data
-        return (data if type(data) is ArrayImpl else data_of(self)).ndim
+        return (data if type(data) is ArrayImpl else facts_of(self)).ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
         data = self._data
-        return (data if type(data) is ArrayImpl else data_of(self)).size
+        return (data if type(data) is ArrayImpl else facts_of(self)).size
 
     @property
     def itemsize(self) -> int:
@@ -372,6 +378,11 @@ class Array(Handle):
     def copy(self) -> Array:
         """Return an independent Array. The elements are copied when one of the two is first written."""
         owned = self._owned
+        data = self._data
+        if type(data) is Lazy and trace_is_clean():
+            copied = wrap_lazy(type(self), data)
+            copied._owned = self._owned = False
+            return copied
         copied = wrap_shared(share(self))
         if owned is INTERNED and copied._owned is False:  # under a trace the copy belongs to that
             copied._owned = INTERNED
@@ -395,7 +406,7 @@ class Array(Handle):
         """Whether there is a value: the Array was not given up, and its buffer was not donated."""
         if self._data is MOVED:
             return False
-        data = held(self)
+        data = self._data if type(self._data) is Lazy else held(self)
         return type(data) is not ArrayImpl or not data.is_deleted()
 
     def take(self) -> Array:
@@ -610,10 +621,17 @@ class Array(Handle):
         return _in_place(self, other, _ibitwise_right_shift) if isinstance(other, _OPERANDS) else NotImplemented
 
     def __divmod__(self, other: Operand, /) -> tuple[Array, Array]:
-        return (self // other, self % other) if isinstance(other, _OPERANDS) else NotImplemented
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        x = settled(self)
+        y = settled(other) if isinstance(other, Array) else other
+        return x // y, x % y
 
     def __rdivmod__(self, other: Operand, /) -> tuple[Array, Array]:
-        return (self.__rfloordiv__(other), self.__rmod__(other)) if isinstance(other, _OPERANDS) else NotImplemented
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented
+        x = settled(self)
+        return x.__rfloordiv__(other), x.__rmod__(other)
 
     def __neg__(self, /) -> Array:
         return _negative(self)
@@ -680,6 +698,13 @@ def _raw_key(key: object) -> object:
 
 
 def _getitem(x: Array, key: object) -> Array:
+    if tracing.active and fusing.depth:
+        try:
+            recorded = record_read(x, key)
+        except Exception as error:
+            raise_translated("x[key]", error)
+        if recorded is not None:
+            return wrap_lazy(Array, recorded)
     if isinstance(key, Handle) or type(key) is tuple:
         key = _raw_key(key)
     data = x._data
@@ -696,6 +721,12 @@ def _getitem(x: Array, key: object) -> Array:
 
 
 def _setitem(x: Array, key: object, value: object) -> None:
+    if tracing.active and fusing.depth:
+        try:
+            if record_write(x, key, value):
+                return
+        except Exception as error:
+            raise_translated("x[key] = value", error)
     if isinstance(key, Handle) or type(key) is tuple:
         key = _raw_key(key)
     data = x._data
@@ -714,6 +745,8 @@ def _setitem(x: Array, key: object, value: object) -> None:
 
 
 def _in_place(x: _A, other: object, op: InPlace) -> _A:
+    if tracing.active and fusing.depth and _record_in_place(x, other, op):
+        return x
     data = x._data
     if type(data) is Given:  # the write is what it was given to
         x._data = data = data.data
@@ -740,6 +773,20 @@ def _in_place(x: _A, other: object, op: InPlace) -> _A:
     except Exception as error:
         raise_translated(op.operation, error)
     return x
+
+
+def _record_in_place(x: Array, other: object, op: InPlace) -> bool:
+    """Record an in-place operator where that is possible."""
+    try:
+        if isinstance(other, bool | int | float | complex):
+            other = scalar_operand(other, x.dtype)[0]
+        elif not isinstance(other, Handle):
+            other = lift(other)
+        return record_update(x, op.plain, op.donating, (other,), False)
+    except ScalarOverflow as error:
+        raise error.renamed(op.operation) from None
+    except Exception as error:
+        raise_translated(op.operation, error)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

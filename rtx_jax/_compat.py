@@ -21,6 +21,7 @@ from jax._src.array import ArrayImpl
 from jax._src.lib import xla_client as _xla_client  # type: ignore[attr-defined]
 
 __all__ = [
+    "EAGER_TRACE",
     "JAX_VERSION",
     "SLICES_BFLOAT16",
     "X64_UNSET",
@@ -29,6 +30,7 @@ __all__ = [
     "Primitive",
     "Split",
     "abstract_device",
+    "apply_jaxpr",
     "CudnnCall",
     "cudnn_attention",
     "cudnn_attention_gradients",
@@ -46,6 +48,7 @@ __all__ = [
     "restore_x64",
     "result_avals",
     "split_hidden",
+    "running_trace",
     "swap_x64",
     "trace_parent",
     "trace_context",
@@ -78,6 +81,9 @@ restore_x64 = _jax_config.enable_x64.set_local
 _ClosedJaxpr: Any = getattr(_jax_core, "ClosedJaxpr", _jax_core.Jaxpr)
 
 trace_is_clean = _jax_core.trace_state_clean
+# The same for a hot path: nothing is traced in this thread while `running_trace.value` is `EAGER_TRACE` or None.
+running_trace = _jax_core.trace_state_strong_ref
+EAGER_TRACE = _jax_core.eval_trace
 # All of JAX's settings that a trace depends on, x64 and named axes among them; hashable.
 trace_context = _jax_config.trace_context
 
@@ -240,6 +246,12 @@ def split_hidden(closed: ClosedJaxpr) -> Split:
         pure=not any(isinstance(const, jax.core.Tracer) for const in closed.consts),
         wide=_is_wide(jaxpr),
     )
+
+
+def apply_jaxpr(closed: ClosedJaxpr, consts: Sequence[object], operands: Sequence[object]) -> Sequence[jax.Array]:
+    """Run a traced function on operands, with other values for its constants."""
+    results: Sequence[jax.Array] = _jax_core.eval_jaxpr(closed.jaxpr, consts, *operands)
+    return results
 
 
 def _is_wide(jaxpr: _jax_core.Jaxpr) -> bool:

@@ -12,7 +12,7 @@ from jax import lax
 from ..errors import ScalarOverflow
 from .dispatch import Door, Op
 from .dtypes import INTEGRAL, int8
-from .handle import Handle, data_of
+from .handle import Handle, facts_of
 from .promotion import integer_range
 
 __all__ = ["comparison"]
@@ -42,10 +42,10 @@ def comparison(door: Door[_H], op: Op) -> Callable[[object, object], _H]:
         except ScalarOverflow:
             first = isinstance(x1, int)
             x, value = (x2, x1) if first else (x1, x2)
-            dtype = data_of(x).dtype if isinstance(x, Handle) else getattr(x, "dtype", None)
+            dtype = facts_of(x).dtype if isinstance(x, Handle) else getattr(x, "dtype", None)
             if dtype not in INTEGRAL:  # a bool beside an integer beyond the default integer
                 raise
             above = value > integer_range(dtype)[1]  # type: ignore[operator]
-            return door.slow(outside, (x,), (above, first))  # type: ignore[return-value]
+            return door.general(outside, (x,), (above, first))  # type: ignore[return-value]
 
     return call

@@ -24,11 +24,14 @@ from .dtypes import WIDE
 from .handle import INTERNED, Given, Handle, tracing
 from .host import SCALARS, clear_scalars, lift, place, scalar_operand
 from .indexing import clear as clear_indexing
+from .lazy import clear as clear_lazy
+from .lazy import fusing
 from .nans import has_nan
 from .op import InPlace, Op, all_ops, given_away, raise_translated
 from .ownership import clear as clear_donating
 from .ownership import donating, spend
 from .promotion import operand_dtype
+from .recorded import binary_recorder, record_operation, unary_recorder
 
 __all__ = ["Door", "InPlace", "Op", "clear_caches", "given_away", "lift", "place", "raise_translated", "scalar_operand"]
 
@@ -162,11 +165,20 @@ class Door(Generic[_H]):
                 operand._owned = False
         return self.wrap_result(result)
 
+    def general(self, op: Op, operands: Sequence[object], static: Hashable = ()) -> object:
+        """Record an operation where fusion is on, or run it by `slow`."""
+        if fusing.depth:
+            recorded = record_operation(self.cls, op, operands, static)
+            if recorded is not None:
+                return recorded
+        return self.slow(op, operands, static)
+
     # -- doors
 
     def unary(self, op: Op) -> Callable[[object], _H]:
         """Return the call of an operation with one operand and no parameters."""
-        cls, new, mode, slow, traced = self.cls, object.__new__, tracing, self.slow, self.traced
+        cls, new, mode, traced = self.cls, object.__new__, tracing, self.traced
+        divert = unary_recorder(cls, op, self.slow)
         jitted, wide_op = op.variant()
 
         def call(x: object, /) -> _H:
@@ -191,24 +203,25 @@ class Door(Generic[_H]):
                         handle._owned = True
                         return handle
                     return traced(op, (x,), result)  # type: ignore[return-value]
-            return slow(op, (x,))  # type: ignore[return-value]
+            return divert(x)
 
         return call
 
     def binary(self, op: Op) -> Callable[[object, object], _H]:
         """Return the call of an operation with two operands, of which one may be a Python scalar."""
-        cls, new, mode, slow, traced = self.cls, object.__new__, tracing, self.slow, self.traced
+        cls, new, mode, traced = self.cls, object.__new__, tracing, self.traced
+        divert = binary_recorder(cls, op, self.slow)
         jitted, wide_op = op.variant()
 
         def call(x1: object, x2: object, /) -> _H:
             if type(x1) is cls:
                 a = x1._data
                 if type(a) is not ArrayImpl or mode.active:
-                    return slow(op, (x1, x2))  # type: ignore[return-value]
+                    return divert(x1, x2)
                 if type(x2) is cls:
                     b = x2._data
                     if type(b) is not ArrayImpl:
-                        return slow(op, (x1, x2))  # type: ignore[return-value]
+                        return divert(x1, x2)
                     wide = a.dtype in WIDE or b.dtype in WIDE
                 elif type(x2) in SCALARS:
                     dtype = a.dtype
@@ -218,11 +231,11 @@ class Door(Generic[_H]):
                         raise error.renamed(op.name) from None
                     wide = wide or dtype in WIDE
                 else:
-                    return slow(op, (x1, x2))  # type: ignore[return-value]
+                    return divert(x1, x2)
             elif type(x2) is cls and type(x1) in SCALARS:
                 b = x2._data
                 if type(b) is not ArrayImpl or mode.active:
-                    return slow(op, (x1, x2))  # type: ignore[return-value]
+                    return divert(x1, x2)
                 dtype = b.dtype
                 try:
                     a, wide = scalar_operand(x1, dtype)  # type: ignore[arg-type]
@@ -230,7 +243,7 @@ class Door(Generic[_H]):
                     raise error.renamed(op.name) from None
                 wide = wide or dtype in WIDE
             else:
-                return slow(op, (x1, x2))  # type: ignore[return-value]
+                return divert(x1, x2)
             try:
                 if wide or wide_op:
                     previous = X64_UNSET
@@ -254,7 +267,7 @@ class Door(Generic[_H]):
 
     def call1(self) -> Callable[..., _H]:
         """Return ``call1(op, x, static=())``: one operand, static parameters."""
-        cls, new, mode, slow, finish = self.cls, object.__new__, tracing, self.slow, self.finish
+        cls, new, mode, slow, finish = self.cls, object.__new__, tracing, self.general, self.finish
 
         def call1(op: Op, x: object, static: Hashable = (), /) -> _H:
             if type(x) is cls:
@@ -285,7 +298,7 @@ class Door(Generic[_H]):
 
     def call2(self) -> Callable[..., _H]:
         """Return ``call2(op, x1, x2, static=())``: two array operands, static parameters."""
-        cls, new, mode, slow, finish = self.cls, object.__new__, tracing, self.slow, self.finish
+        cls, new, mode, slow, finish = self.cls, object.__new__, tracing, self.general, self.finish
 
         def call2(op: Op, x1: object, x2: object, static: Hashable = (), /) -> _H:
             if type(x1) is cls and type(x2) is cls:
@@ -316,7 +329,7 @@ class Door(Generic[_H]):
 
     def calln(self) -> Callable[..., object]:
         """Return ``calln(op, operands, static=())``: any operands; several results come as a tuple."""
-        cls, new, mode, slow, finish = self.cls, object.__new__, tracing, self.slow, self.finish
+        cls, new, mode, slow, finish = self.cls, object.__new__, tracing, self.general, self.finish
 
         def calln(op: Op, operands: Sequence[object], static: Hashable = (), /) -> object:
             if mode.active:
@@ -395,6 +408,7 @@ def clear_caches() -> None:
     for op in all_ops:
         for jitted, _ in op.cache.values():
             jitted.clear_cache()  # type: ignore[attr-defined]
+    clear_lazy()
     clear_scalars()
     clear_donating()
     clear_indexing()

@@ -14,10 +14,12 @@ import numpy as np
 from jax import lax
 
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64
+from ..errors import UseAfterMove
 from .dispatch import Door, Op, lift, raise_translated, scalar_operand
 from .dtypes import INEXACT, KIND, WIDE, DType, default_float
-from .handle import Handle, data_of, tracing
+from .handle import Handle, facts_of, tracing
 from .host import SCALARS
+from .recorded_floating import floating_binary_recorder, floating_unary_recorder
 
 __all__ = ["floating_binary", "floating_unary"]
 
@@ -47,20 +49,23 @@ def _slow(door: Door[_H], op: Op, cast: Op, operands: Sequence[object]) -> objec
     dtypes, device = [], None
     for operand in operands:
         if isinstance(operand, Handle):
-            device = data_of(operand)
+            try:
+                device = facts_of(operand)
+            except UseAfterMove as error:
+                raise error.renamed(op.name) from None
             dtypes.append(device.dtype)
         elif isinstance(operand, jax.Array | np.ndarray | np.generic):
             dtypes.append(operand.dtype)
         elif isinstance(operand, bool | int):
             dtypes.append(np.dtype(bool))
         else:  # floating scalars, and what is no operand at all
-            return door.slow(op, operands)
+            return door.general(op, operands)
     target = None if any(dtype in INEXACT or dtype not in KIND for dtype in dtypes) else default_float(device)
     del device  # whether memory is free is seen from the references
     if target is None:
-        return door.slow(op, operands)
+        return door.general(op, operands)
     lifted = [lift(x) if isinstance(x, bool | int) else x for x in operands]
-    return door.slow(cast, lifted, target)
+    return door.general(cast, lifted, target)
 
 
 def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
@@ -68,6 +73,7 @@ def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
     cls, new, mode, traced, needs = door.cls, object.__new__, tracing, door.traced, _NEEDS
     jitted, _ = op.variant()
     cast = _casting(op)
+    divert = floating_unary_recorder(cls, op, cast, lambda x: _slow(door, op, cast, (x,)))
 
     def call(x: object, /) -> _H:
         if type(x) is cls:
@@ -96,7 +102,7 @@ def floating_unary(door: Door[_H], op: Op) -> Callable[[object], _H]:
                     handle._owned = True
                     return handle
                 return traced(op, (x,), result)  # type: ignore[return-value]
-        return _slow(door, op, cast, (x,))  # type: ignore[return-value]
+        return divert(x)
 
     return call
 
@@ -110,19 +116,27 @@ def floating_binary(door: Door[_H], op: Op, alone: Op | None = None) -> Callable
     jitted, _ = (alone or op).variant()
     cast, cast_alone = _casting(op), _casting(alone or op)
 
+    def general(x1: object, x2: object) -> object:
+        # Operands of other kinds (host values, handles that were given up) come here eagerly too.
+        if tracing.settle():
+            return _slow(door, alone or op, cast_alone, (x1, x2))
+        return _slow(door, op, cast, (x1, x2))
+
+    divert = floating_binary_recorder(cls, alone or op, cast_alone, general)
+
     def call(x1: object, x2: object, /) -> _H:
         if mode.active:
-            return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+            return divert(x1, x2)
         run = jitted
         if type(x1) is cls:
             a = x1._data
             if type(a) is not ArrayImpl:
-                return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+                return divert(x1, x2)
             wide = needs[a.dtype]
             if type(x2) is cls:
                 b = x2._data
                 if type(b) is not ArrayImpl:
-                    return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+                    return divert(x1, x2)
                 other = needs[b.dtype]
                 if wide & other & _CAST:
                     target = default_float(a)
@@ -132,15 +146,15 @@ def floating_binary(door: Door[_H], op: Op, alone: Op | None = None) -> Callable
                 # An integer beside an integer array is made the default float, so that the result becomes that too.
                 b, other = scalar_operand(x2, a.dtype if wide < _CAST else default_float(a))  # type: ignore[arg-type]
             else:
-                return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+                return divert(x1, x2)
         elif type(x2) is cls and type(x1) in SCALARS:
             b = x2._data
             if type(b) is not ArrayImpl:
-                return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+                return divert(x1, x2)
             wide = needs[b.dtype]
             a, other = scalar_operand(x1, b.dtype if wide < _CAST else default_float(b))  # type: ignore[arg-type]
         else:
-            return _slow(door, op, cast, (x1, x2))  # type: ignore[return-value]
+            return divert(x1, x2)
         try:
             if (wide | other) & _X64:
                 previous = X64_UNSET

@@ -37,6 +37,7 @@ from jax.core import Tracer
 from .. import _config
 from .._compat import X64_UNSET, ArrayImpl, current_trace, has_gil, restore_x64, swap_x64, trace_is_clean
 from ..errors import Internal, TracedMutation, UseAfterMove
+from .lazy import Lazy, disown, resolve, tapes
 
 __all__ = [
     "COUNTED",
@@ -49,6 +50,7 @@ __all__ = [
     "Tracing",
     "check_write",
     "data_of",
+    "facts_of",
     "give",
     "held",
     "is_local",
@@ -98,7 +100,7 @@ class Handle:
 
     __slots__ = ("__weakref__", "_data", "_id", "_owned")
 
-    _data: Any  # a jax.Array; PENDING for the moment of an update; Given; MOVED
+    _data: Any  # a jax.Array; a Lazy that fusion has not computed; PENDING for the moment of an update; Given; MOVED
     _owned: object
     _id: int  # set when it is first asked for
 
@@ -205,11 +207,26 @@ def held(handle: Handle) -> jax.Array:
     if data is PENDING:
         data = _wait(handle)
     if type(data) is Given:
+        if type(data.data) is Lazy:
+            data.data = resolve(data.data)
         data = data.data
+    elif type(data) is Lazy:
+        value = resolve(data)
+        if handle._data is data:  # no call comes between, so no other thread either
+            handle._data = value
+        data = value
     if data is MOVED:
         raise moved()
     array: jax.Array = data
     return array
+
+
+def facts_of(handle: Handle) -> jax.Array | Lazy:
+    """Return what tells the shape and dtype of a handle: its array, or a value that is not computed yet."""
+    data = handle._data
+    if type(data) is Given:
+        data = data.data
+    return data if type(data) is Lazy else data_of(handle)
 
 
 def moved(operation: str = "use") -> UseAfterMove:
@@ -238,6 +255,8 @@ def share(handle: Handle) -> jax.Array:
     data = data_of(handle)
     if handle._owned is True or handle._owned is COUNTED:
         handle._owned = False
+    if tapes:
+        disown(data)
     return data
 
 
@@ -395,7 +414,7 @@ def update(
     data = handle._data
     if type(data) is Given:  # the write is what it was given to
         handle._data = data = data.data
-    if type(data) is not ArrayImpl or tracing.active:
+    if type(data) is not ArrayImpl or (tracing.active and (tracing.scopes or not tracing.settle())):
         _update_traced(handle, plain, operands, wide, operation)
         return
     for operand in operands:

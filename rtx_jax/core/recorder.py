@@ -161,7 +161,7 @@ def result_facts(fn: Callable[..., object], wide: bool, *operands: object) -> ob
     -------
     A `jax.ShapeDtypeStruct`, or a sequence of them.
     """
-    key = (fn, *[None if x is None else facts_of(x) if isinstance(x, jax.Array) else x for x in operands])
+    key = (fn, *[_abstract_key(x) for x in operands])
     found = _facts.get(key)
     if found is None:
         with x64(wide or any(leaf.dtype in WIDE for leaf in jax.tree.leaves(operands))):
@@ -170,6 +170,14 @@ def result_facts(fn: Callable[..., object], wide: bool, *operands: object) -> ob
             _facts.clear()
         _facts[key] = found
     return found
+
+
+def _abstract_key(value: object) -> Hashable:
+    if value is None or isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    if isinstance(value, jax.Array):
+        return value.shape, value.dtype, value.weak_type
+    return facts_of(value)
 
 
 # --- programs by structure -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from .compiled import Compiled, jit
 from .compiles import CompileEvent, CompileReport, explain_compiles
 from .control_flow import cond, fori_loop, scan, switch, while_loop
 from .custom import CustomJvp, CustomVjp, checkpoint, custom_jvp, custom_vjp
+from .fusion import FusionStatistics, fusion
 from .sharding import shard_map
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "CompileEvent",
     "CompileReport",
     "Compiled",
+    "FusionStatistics",
     "CustomJvp",
     "CustomVjp",
     "checked",
@@ -25,6 +27,7 @@ __all__ = [
     "custom_vjp",
     "explain_compiles",
     "fori_loop",
+    "fusion",
     "grad",
     "hessian",
     "jacfwd",

@@ -1,0 +1,529 @@
+"""Values that are computed when they are needed: the engine of fusion.
+
+Each thread has one open `Tape`: a recording that grows until a value of it is needed. A `Lazy` is one value of a tape.
+Running a tape computes the values that somebody still refers to (reference counts tell) and nothing else, so that what
+an expression needs in between never gets memory of its own; memory of leaves that nobody else can see is reused for
+results. A structure is run by pieces, through the same compiled calls as without fusion, until it has been seen often
+enough; then it is compiled whole.
+
+Threads
+-------
+Only its own thread records on a tape and runs it as a whole. Another thread that needs a value of it computes that one
+value from the leaves, under the tape's lock. While a tape runs, its lock is held, and nobody meets a donated leaf.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from .. import _config
+from .._compat import EAGER_TRACE, ArrayImpl, has_gil, in_trace, running_trace
+from ..errors import Internal
+from . import fused
+from .fused import Fact, Failure, Program, Unrecordable
+from .op import translate
+
+__all__ = [
+    "WHOLE_AFTER",
+    "FusionStatistics",
+    "Lazy",
+    "Tape",
+    "Unrecordable",
+    "clear",
+    "disown",
+    "flush",
+    "fusing",
+    "is_here",
+    "leaf",
+    "open_tape",
+    "record",
+    "resolve",
+    "scalar",
+    "slot_of",
+    "tapes",
+]
+
+_CAP = 512
+"""Steps after which a tape is run even if nobody needs a value."""
+
+WHOLE_AFTER = 3
+"""How often a structure is run before it is compiled whole, its last time by pieces not counted."""
+
+Value: TypeAlias = "jax.Array | Lazy"
+
+
+class Lazy:
+    """A value that is computed when it is needed; knows its shape and dtype.
+
+    Everything that looks at the elements computes them: printing, ``float`` and its like, NumPy, DLPack. What comes
+    out of that is kept. A Lazy never changes.
+    """
+
+    __slots__ = ("__weakref__", "fact", "tape", "value")
+
+    fact: Fact
+    tape: Tape | None
+    value: object  # a jax.Array once it has been computed, a Failure where that raised
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.fact.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self.fact.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.fact.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.fact.size
+
+    @property
+    def platform(self) -> str:
+        """Platform of the device: what is recorded lives on the default device of the process."""
+        return str(jax.local_devices()[0].platform)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.fact.size * self.fact.dtype.itemsize
+
+    @property
+    def jax(self) -> jax.Array:
+        """The computed array."""
+        return resolve(self)
+
+    def block_until_ready(self) -> Lazy:
+        """Compute the value and wait for it."""
+        resolve(self).block_until_ready()
+        return self
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(np.asarray(resolve(self)), dtype, copy=copy)
+
+    def __dlpack__(self, **options: object) -> object:
+        capsule: object = resolve(self).__dlpack__(**options)  # type: ignore[call-overload]
+        return capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = resolve(self).__dlpack_device__()  # type: ignore[attr-defined]
+        return int(kind), int(number)
+
+    def __bool__(self) -> bool:
+        return bool(resolve(self))
+
+    def __int__(self) -> int:
+        return int(resolve(self))
+
+    def __float__(self) -> float:
+        return float(resolve(self))
+
+    def __complex__(self) -> complex:
+        return complex(resolve(self))
+
+    def __index__(self) -> int:
+        return resolve(self).__index__()
+
+    def __len__(self) -> int:
+        return len(resolve(self)) if not self.shape else self.shape[0]
+
+    def item(self) -> bool | int | float | complex:
+        """Return the only element as a Python scalar."""
+        value: bool | int | float | complex = resolve(self).item()
+        return value
+
+    def tolist(self) -> object:
+        """Return the values as nested lists of Python scalars."""
+        return resolve(self).tolist()
+
+    def __repr__(self) -> str:
+        return repr(resolve(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(resolve(self), spec)
+
+
+class Tape:
+    """What one thread has recorded and not run yet.
+
+    Attributes
+    ----------
+    place
+        The structure so far.
+    leaves
+        Values from outside; the slot of ``leaves[i]`` is ``-i - 1``.
+    owned
+        For leaves, by id: True where nobody but the handle that it came from had the array when it was recorded.
+    given
+        Handles that were given up to the call that is being recorded.
+    values
+        The values of the result slots.
+    """
+
+    __slots__ = ("__weakref__", "_slots", "given", "leaves", "lock", "owned", "owner", "place", "values")
+
+    def __init__(self) -> None:
+        self.owner = threading.get_ident()
+        self.lock = threading.Lock()
+        self.reset()
+        key = id(self)
+        tapes[key] = weakref.ref(self, lambda _: tapes.pop(key, None))
+
+    def reset(self) -> None:
+        """Begin with nothing recorded."""
+        self.place = fused.root()
+        self.leaves: list[object] = []
+        self.owned: dict[int, bool] = {}
+        self.values: list[Lazy] = []
+        self.given: list[object] = []
+        self._slots: dict[int, int] = {}
+
+
+tapes: dict[int, weakref.ref[Tape]] = {}
+"""The tapes of all threads."""
+
+
+@dataclass(slots=True)
+class FusionStatistics:
+    """What a `fusion` context has done in its thread; the figures grow until it ends.
+
+    Attributes
+    ----------
+    recorded
+        Operations that were recorded and are done with; those whose results nobody wanted were not run.
+    runs
+        How often recorded operations were run, for whatever reason.
+    grouped
+        Operations that ran in a group of two or more.
+    fused
+        Operations that ran in a program that was compiled whole.
+    compiled
+        Programs that were compiled whole.
+    """
+
+    recorded: int = 0
+    runs: int = 0
+    grouped: int = 0
+    fused: int = 0
+    compiled: int = 0
+
+
+class _Fusing(threading.local):
+    """What a thread knows: how many `fusion` contexts it is in, what they count, and its open tape."""
+
+    depth: int = 0
+    after: int = WHOLE_AFTER
+    tape: Tape | None = None
+    statistics: tuple[FusionStatistics, ...] = ()
+
+
+fusing = _Fusing()
+
+_new = object.__new__
+
+
+# --- recording -------------------------------------------------------------------------------------------------------
+
+
+def open_tape() -> Tape | None:
+    """Return the tape of this thread, or None while something is being traced, where nothing may be recorded."""
+    trace = running_trace.value
+    if trace is not EAGER_TRACE and trace is not None:
+        return None
+    tape = fusing.tape
+    if tape is None:
+        tape = fusing.tape = Tape()
+    return tape
+
+
+# Shardings on the default device. Only what lives there is recorded.
+_here: set[object] = set()
+
+
+def is_here(data: jax.Array) -> bool:
+    """Tell whether an array lives on the default device of the process, and nowhere else."""
+    sharding = data.sharding
+    if sharding in _here:
+        return True
+    if type(sharding) is not SingleDeviceSharding or sharding.device_set != {jax.local_devices()[0]}:
+        return False
+    if sharding.memory_kind not in (None, jax.local_devices()[0].default_memory().kind):
+        return False
+    _here.add(sharding)
+    return True
+
+
+def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
+    """Return the slot of an array from outside.
+
+    Raises
+    ------
+    Unrecordable
+        It does not live on the default device.
+    """
+    slot = tape._slots.get(id(data))
+    if slot is not None:
+        return slot
+    if data.sharding not in _here and not is_here(data):
+        raise Unrecordable
+    place = tape.place
+    key: Hashable = (data.shape, data.dtype, data.weak_type, data.committed)
+    following = place.next.get(key) or fused.leaf_place(place, key, data)
+    leaves = tape.leaves
+    leaves.append(data)
+    tape.place = following
+    slot = -len(leaves)
+    tape._slots[id(data)] = slot
+    if owned:
+        tape.owned[id(data)] = True
+    return slot
+
+
+def scalar(tape: Tape, data: jax.Array) -> int:
+    """Return the slot of an interned 0-d operand. Each use has its own, so that equal values are no structure."""
+    place = tape.place
+    dtype = data.dtype
+    following = place.next.get(dtype) or fused.leaf_place(place, dtype, data)
+    tape.leaves.append(data)
+    tape.place = following
+    return -len(tape.leaves)
+
+
+def tree(tape: Tape, value: object) -> int:
+    """Return the slot of a tree of arrays from outside.
+
+    Raises
+    ------
+    Unrecordable
+        An array of it does not live on the default device.
+    """
+    slot = tape._slots.get(id(value))
+    if slot is None:
+        parts, structure = jax.tree.flatten(value)
+        for part in parts:
+            if type(part) is not np.ndarray and not (type(part) is ArrayImpl and is_here(part)):
+                raise Unrecordable
+        place = tape.place
+        key: Hashable = (structure, *[(part.shape, part.dtype) for part in parts])
+        following = place.next.get(key) or fused.leaf_place(place, key, value)
+        tape.leaves.append(value)
+        tape.place = following
+        slot = tape._slots[id(value)] = -len(tape.leaves)
+    return slot
+
+
+def slot_of(tape: Tape, data: object, owned: bool = False) -> int:
+    """Return the slot of an operand: a value of this tape, or a leaf."""
+    if type(data) is Lazy:
+        if data.tape is tape and data.value is None:
+            return data.fact.slot
+        return leaf(tape, resolve(data), False)
+    if type(data) is ArrayImpl:
+        return leaf(tape, data, owned)
+    return tree(tape, data)
+
+
+def record(tape: Tape, fn: Callable[..., object], wide: bool, slots: tuple[int | None, ...]) -> Lazy | tuple[Lazy, ...]:
+    """Append a call to a tape.
+
+    Parameters
+    ----------
+    fn
+        A traceable function of raw arrays with a stable identity.
+    wide
+        Whether it needs x64 whatever its operands are.
+    slots
+        Its operands; None where one is absent.
+
+    Returns
+    -------
+    Its value, or a tuple of them where it returns several.
+
+    Raises
+    ------
+    Unrecordable
+        Its results are no arrays.
+    Exception
+        What the function raises for operands of these shapes and dtypes.
+    """
+    place = tape.place
+    found = place.next.get((fn, *slots))
+    if found is None:
+        found = fused.extend(place, fn, wide, slots)
+    tape.place = found
+    fact = found.fact
+    if fact is not None:
+        lazy: Lazy = _new(Lazy)
+        lazy.fact = fact
+        lazy.tape = tape
+        lazy.value = None
+        tape.values.append(lazy)
+        if found.steps >= _CAP:
+            run(tape)
+        return lazy
+    several = tuple([_value(tape, fact) for fact in found.facts])
+    tape.values.extend(several)
+    if found.steps >= _CAP:
+        run(tape)
+    return several
+
+
+def _value(tape: Tape, fact: Fact) -> Lazy:
+    lazy: Lazy = _new(Lazy)
+    lazy.fact = fact
+    lazy.tape = tape
+    lazy.value = None
+    return lazy
+
+
+def disown(data: object) -> None:
+    """Let no tape reuse the memory of an array: somebody may have made another array of it."""
+    for reference in list(tapes.values()):
+        tape = reference()
+        if tape is not None:
+            tape.owned.pop(id(data), None)
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def resolve(lazy: Lazy) -> jax.Array:
+    """Return the computed value; compute it, and all else that its tape holds, where that was not done yet.
+
+    Raises
+    ------
+    Exception
+        What the computation raised: each time it is asked for.
+    """
+    value = lazy.value
+    if value is None:
+        tape = lazy.tape
+        assert tape is not None
+        if tape.owner == threading.get_ident():
+            run(tape)
+        else:
+            _run_alone(tape, lazy)
+        value = lazy.value
+    if type(value) is Failure:
+        raise value.error
+    if value is None:
+        raise Internal("fusion", "x", got="a value that was not computed", remedy="Report this, please.")
+    array: jax.Array = value  # type: ignore[assignment]
+    return array
+
+
+def run(tape: Tape) -> None:
+    """Compute what somebody still refers to; the tape is empty afterwards."""
+    fusing.tape = None  # what runs may record on its own
+    trace = running_trace.value
+    if trace is EAGER_TRACE or trace is None:
+        with tape.lock:
+            _run(tape)
+    else:
+        with in_trace(None), tape.lock:
+            _run(tape)
+    if fusing.tape is None:
+        fusing.tape = tape
+
+
+def flush() -> None:
+    """Run what this thread has recorded."""
+    tape = fusing.tape
+    if tape is not None:
+        run(tape)
+
+
+def _run(tape: Tape) -> None:
+    place, values, leaves = tape.place, tape.values, tape.leaves
+    wanted = tuple(_referred(values)) if _GIL else tuple(range(len(values)))
+    if wanted:
+        program = place.programs.get(wanted)
+        if program is None:
+            program = place.programs[wanted] = Program(place, wanted)
+        program.count += 1
+        candidates: Sequence[int] = ()
+        if tape.owned and _GIL and _config.donation():
+            candidates = _unseen(leaves, tape.owned)
+        results = _results(program, leaves, candidates)
+        for slot, result in zip(wanted, results, strict=True):
+            lazy = values[slot]
+            if lazy.value is None:
+                lazy.value = result
+        for statistics in fusing.statistics:
+            statistics.runs += 1
+            if program.operations > 1:
+                statistics.grouped += program.operations
+    for statistics in fusing.statistics:
+        statistics.recorded += place.steps
+    for lazy in values:
+        lazy.tape = None
+    tape.reset()
+
+
+def _results(program: Program, leaves: list[object], candidates: Sequence[int]) -> Sequence[object]:
+    if program.count >= fusing.after and program.operations > 1 and program.alike:
+        donated = program.fitting(candidates) if candidates else ()
+        fn, new = program.whole(donated)
+        try:
+            results = program.run_whole(fn, leaves)
+            for statistics in fusing.statistics:
+                statistics.compiled += new
+                statistics.fused += program.operations
+            return results
+        except Exception as error:
+            if any(leaves[number].is_deleted() for number in donated):  # type: ignore[attr-defined]
+                return [Failure(translate("fusion", error))] * len(program.wanted)
+            # By pieces it is found which values cannot be computed; the others are.
+    return program.run_pieces(leaves, frozenset([-number - 1 for number in candidates]))
+
+
+def _run_alone(tape: Tape, lazy: Lazy) -> None:
+    """Compute one value of another thread's tape."""
+    with in_trace(None), tape.lock:
+        if lazy.value is None and lazy.tape is tape:
+            (lazy.value,) = Program(tape.place, (lazy.fact.slot,)).run_pieces(list(tape.leaves))
+
+
+_getrefcount = sys.getrefcount
+_GIL = has_gil()
+
+
+def _referred(values: Sequence[object]) -> list[int]:
+    """Return the places of those values that somebody outside of the list refers to."""
+    return [i for i in range(len(values)) if _getrefcount(values[i]) > _ALONE]
+
+
+def _unseen(leaves: Sequence[object], owned: dict[int, bool]) -> list[int]:
+    """Return the numbers of the leaves that came from handles of their own and that nobody refers to any more."""
+    return [i for i in range(len(leaves)) if id(leaves[i]) in owned and _getrefcount(leaves[i]) <= _ALONE]
+
+
+def _calibrate() -> int:
+    """Return the reference count that `_referred` sees of an object that only the list holds."""
+    probe = [object()]
+    return [_getrefcount(probe[i]) for i in range(len(probe))][0]
+
+
+_ALONE = _calibrate()
+
+
+def clear() -> None:
+    """Forget every structure, program and place."""
+    fused.clear()
+    _here.clear()

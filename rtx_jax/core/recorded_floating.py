@@ -1,0 +1,92 @@
+"""The doors of fusion for operations whose integer operands become the default float; see `rtx_jax.core.floating`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..errors import ScalarOverflow
+from .dtypes import INEXACT, default_float
+from .handle import Handle
+from .host import SCALARS, scalar_operand
+from .lazy import Unrecordable, fusing, open_tape, record, scalar
+from .op import Op, raise_translated
+from .recorded import dtype_at, handle_slot, spend_given, wrap_lazy
+
+__all__ = ["floating_binary_recorder", "floating_unary_recorder"]
+
+_H = TypeVar("_H", bound=Handle)
+
+
+def floating_unary_recorder(
+    cls: type[_H], op: Op, cast: Op, slow: Callable[[object], object]
+) -> Callable[[object], _H]:
+    """Return the call of an operation with one operand, off the fast path; `cast` takes what is not floating."""
+    entry = op.variant()
+    name = op.name
+
+    def divert(x: object) -> _H:
+        if not fusing.depth or type(x) is not cls or (tape := open_tape()) is None:
+            return slow(x)  # type: ignore[return-value]
+        try:
+            slot = handle_slot(tape, x)
+            fn, wide = entry if dtype_at(tape, slot) in INEXACT else cast.variant(default_float())
+            value = record(tape, fn, wide, (slot,))
+        except Unrecordable:
+            tape.given.clear()
+            return slow(x)  # type: ignore[return-value]
+        except Exception as error:
+            spend_given(tape)
+            raise_translated(name, error)
+        if tape.given:
+            spend_given(tape)
+        return wrap_lazy(cls, value)
+
+    return divert
+
+
+def floating_binary_recorder(
+    cls: type[_H], op: Op, cast: Op, slow: Callable[[object, object], object]
+) -> Callable[[object, object], _H]:
+    """Return the call of an operation with two operands, off the fast path; `cast` takes what is not floating."""
+    entry = op.variant()
+    name = op.name
+
+    def divert(x1: object, x2: object) -> _H:
+        if not fusing.depth or (tape := open_tape()) is None:
+            return slow(x1, x2)  # type: ignore[return-value]
+        try:
+            fn, wide = entry
+            if type(x1) is cls:
+                first = handle_slot(tape, x1)
+                dtype = dtype_at(tape, first)
+                if type(x2) is cls:
+                    second = handle_slot(tape, x2)
+                    if dtype not in INEXACT and dtype_at(tape, second) not in INEXACT:
+                        fn, wide = cast.variant(default_float())
+                elif type(x2) in SCALARS:
+                    beside = dtype if dtype in INEXACT else default_float()
+                    second = scalar(tape, scalar_operand(x2, beside)[0])  # type: ignore[arg-type]
+                else:
+                    return slow(x1, x2)  # type: ignore[return-value]
+            elif type(x2) is cls and type(x1) in SCALARS:
+                second = handle_slot(tape, x2)
+                dtype = dtype_at(tape, second)
+                beside = dtype if dtype in INEXACT else default_float()
+                first = scalar(tape, scalar_operand(x1, beside)[0])  # type: ignore[arg-type]
+            else:
+                return slow(x1, x2)  # type: ignore[return-value]
+            value = record(tape, fn, wide, (first, second))
+        except Unrecordable:
+            tape.given.clear()
+            return slow(x1, x2)  # type: ignore[return-value]
+        except ScalarOverflow as error:
+            raise error.renamed(name) from None
+        except Exception as error:
+            spend_given(tape)
+            raise_translated(name, error)
+        if tape.given:
+            spend_given(tape)
+        return wrap_lazy(cls, value)
+
+    return divert
