@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ..errors import AllocatorBusy, AllocatorFrozen, DeviceMismatch, InvalidArgument
+from ..errors import AllocatorBusy, AllocatorFrozen, InvalidArgument
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -50,9 +50,9 @@ class AllocationStats:
 
 
 class Allocator:
-    """Gives the buffers of one client and counts them; safe to use from several threads.
+    """Gives buffers of one client and counts them; safe to use from several threads.
 
-    A client makes its own (`Client.allocator`).
+    A client has one (`Client.allocator`), which a `Runtime` uses; more of them count a part of a program on its own.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Allocator:
                 raise self._frozen(size)
         client = self._owner()
         storage = client._new(size)
-        return Buffer(client, size, storage)
+        return Buffer(self, client, size, storage)
 
     def deallocate(self, buffer: Buffer, /, nbytes: int | None = None) -> None:
         """Free a buffer.
@@ -106,7 +106,7 @@ class Allocator:
         Parameters
         ----------
         buffer
-            A buffer of this client.
+            A buffer that this allocator gave.
         nbytes
             Its size, to be checked, or None.
 
@@ -115,18 +115,16 @@ class Allocator:
         UseAfterFree
             It was freed before; `Buffer.free` may be called twice.
         InvalidArgument
-            `nbytes` is not its size.
-        DeviceMismatch
-            It belongs to another client.
+            `nbytes` is not its size, or another allocator gave it.
         """
-        client = self._owner()
-        if buffer.client is not client:
-            raise DeviceMismatch(
+        if buffer.allocator is not self:
+            raise InvalidArgument(
                 "deallocate",
                 "buffer",
-                got=f"a buffer on {buffer.client.device}",
-                wanted=f"one on {client.device}",
-                devices=(str(buffer.client.device), str(client.device)),
+                got=f"a buffer that {buffer.allocator!r} gave",
+                wanted="one of this allocator's",
+                arg="buffer",
+                reason="of another allocator",
             )
         buffer._check("deallocate")
         if nbytes is not None and nbytes != buffer.nbytes:

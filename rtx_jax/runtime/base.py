@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..backend.device import Device
 from ..core.devices import DeviceLike
@@ -14,6 +15,10 @@ from .copies import PendingCopy
 from .events import Event
 from .host import HostMemory, readable, writable
 from .strided import Layout
+
+if TYPE_CHECKING:
+    from .capture import Captured
+    from .graph import CapturedGraph
 
 __all__ = ["Runtime"]
 
@@ -112,7 +117,7 @@ class Runtime(ABC):
         InvalidArgument
             `nbytes` is given and is not its size.
         """
-        buffer.client.allocator.deallocate(buffer, nbytes)
+        buffer.allocator.deallocate(buffer, nbytes)
 
     # -- copies
 
@@ -270,6 +275,40 @@ class Runtime(ABC):
             else:
                 moved = client._gather(source, layout, target)
             dst._replace(moved)
+
+    # -- graphs
+
+    def capture(
+        self,
+        fn: Callable[..., object],
+        /,
+        *,
+        inputs: Sequence[Captured],
+        outputs: Sequence[Captured],
+        device: Device | DeviceLike | None = None,
+        max_temp_bytes: int | None = None,
+    ) -> CapturedGraph:
+        """Capture ``fn(*inputs, *outputs)`` as a graph that writes into the memory of the outputs.
+
+        See `rtx_jax.runtime.capture_graph_into` for the arguments, the result and the errors; the client is that of
+        `device`.
+        """
+        return self.capture_graph_into(self.client(device), inputs, outputs, fn, max_temp_bytes=max_temp_bytes)
+
+    def capture_graph_into(
+        self,
+        client: Client,
+        inputs: Sequence[Captured],
+        outputs: Sequence[Captured],
+        fn: Callable[..., object],
+        /,
+        *,
+        max_temp_bytes: int | None = None,
+    ) -> CapturedGraph:
+        """Capture ``fn(*inputs, *outputs)``; see `rtx_jax.runtime.capture_graph_into`."""
+        from .capture import capture_graph_into
+
+        return capture_graph_into(client, inputs, outputs, fn, max_temp_bytes=max_temp_bytes)
 
     # -- events and copies that overlap with work
 

@@ -15,10 +15,13 @@ import numpy as np
 
 from ..core.dtypes import KIND, NARROW_INT
 from ..core.handle import Handle, data_of
+from ..core.promotion import can_cast_same_kind
 from ..errors import DTypeMismatch, IndexOutOfBounds, InvalidArgument, ShapeMismatch, UnsupportedDType, UseAfterFree
 from .host import HostMemory, readable
+from .units import unit_of
 
 if TYPE_CHECKING:
+    from .allocator import Allocator
     from .client import Client, Storage
 
 __all__ = ["Buffer", "BufferView"]
@@ -34,6 +37,8 @@ class Buffer:
 
     Attributes
     ----------
+    allocator
+        What gave and counts it.
     client
         The client of the device.
     nbytes
@@ -48,15 +53,15 @@ class Buffer:
     array([  0,   0, 192,  63,   0,   0,   0,  64], dtype=uint8)
     """
 
-    __slots__ = ("__weakref__", "_is_settled", "_reads", "_returned", "_storage", "client", "nbytes")
+    __slots__ = ("__weakref__", "_is_settled", "_reads", "_returned", "_storage", "allocator", "client", "nbytes")
 
-    def __init__(self, client: Client, nbytes: int, storage: Storage) -> None:
-        self.client, self.nbytes = client, nbytes
+    def __init__(self, allocator: Allocator, client: Client, nbytes: int, storage: Storage) -> None:
+        self.allocator, self.client, self.nbytes = allocator, client, nbytes
         self._storage: Storage | None = storage
         self._is_settled = not client._has_types
         self._reads: list[Future[np.ndarray]] = []
-        client.allocator._given(nbytes)
-        self._returned = weakref.finalize(self, client.allocator._returned, nbytes)
+        allocator._given(nbytes)
+        self._returned = weakref.finalize(self, allocator._returned, nbytes)
         self._returned.atexit = False
 
     def __repr__(self) -> str:
@@ -222,16 +227,16 @@ class Buffer:
     def _unit(self, dtype: np.dtype) -> np.dtype:
         """Return the dtype of the elements that the storage has, a vector.
 
-        That is the dtype of the first view, so that compiled programs need not take bytes apart; later ones must. But a
-        pointer that somebody has seen stays, and with it the bytes that the storage had then.
+        They serve the first view, so that compiled programs need not take them apart; later views must. But a pointer
+        that somebody has seen stays, and with it the bytes that the storage had then.
         """
         with self.client.lock:
             storage = self._check("view")
             if not self._is_settled and self.nbytes and self.nbytes % dtype.itemsize == 0:
                 self._is_settled = True
-                if storage.dtype != dtype:
-                    self._settle()
-                    storage = self._storage = self.client._typed(storage, dtype)
+                unit = unit_of(dtype)
+                if storage.dtype != unit:
+                    storage = self._storage = self.client._typed(storage, unit)
             return storage.dtype
 
     def _range(self, operation: str, offset: int, nbytes: int, argument: str = "offset") -> int:
@@ -348,7 +353,11 @@ class BufferView:
             value = data_of(value)
         given = isinstance(value, np.ndarray | np.generic | jax.Array)
         try:
-            array = np.asarray(value) if given else np.asarray(value, self.dtype)
+            array = np.asarray(value)
+            if not given:
+                if array.dtype not in KIND or not can_cast_same_kind(array.dtype, self.dtype):
+                    raise TypeError(f"{array.dtype} does not convert to {self.dtype}")
+                array = np.asarray(value, self.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgument(
                 "write",

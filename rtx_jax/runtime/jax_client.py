@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from concurrent.futures import Future
 from typing import ClassVar
@@ -160,11 +161,9 @@ class JaxClient(Client):
         if stats and "bytes_in_use" in stats:
             return int(stats["bytes_in_use"])
         return sum(
-            shard.data.nbytes
+            math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
             for array in jax.live_arrays()
-            if not array.is_deleted()
-            for shard in array.addressable_shards
-            if shard.device == self.jax_device
+            if not array.is_deleted() and self.jax_device in array.devices()
         )
 
 

@@ -1,6 +1,6 @@
 """Compiled copies between arrays that serve as memory: the target is donated, so it keeps its place.
 
-A storage is a vector of any dtype; positions count its elements, or its bytes. A copy whose length
+A storage is a vector of some unit (`units`); positions count its elements, or its bytes. A copy whose length
 is not the whole of a storage is made in pieces of powers of two, so that copies of all lengths need few compilations.
 """
 
@@ -194,9 +194,11 @@ def retype(x: jax.Array, dtype: np.dtype) -> jax.Array:
 # --- strided ---------------------------------------------------------------------------------------------------------
 
 
-@partial(jax.jit, static_argnames=("shape", "item"))
-def _gather(source: jax.Array, start: jax.Array, strides: jax.Array, *, shape: tuple[int, ...], item: int) -> jax.Array:
-    flat = source if item == 1 else _bytes_of(source)
+@partial(jax.jit, static_argnames=("shape", "item_bytes"))
+def _gather(
+    source: jax.Array, start: jax.Array, strides: jax.Array, *, shape: tuple[int, ...], item_bytes: int | None
+) -> jax.Array:
+    flat = source if item_bytes is None else _bytes_of(source)
     position = start
     for axis, length in enumerate(shape):
         if length > 1:
@@ -204,7 +206,7 @@ def _gather(source: jax.Array, start: jax.Array, strides: jax.Array, *, shape: t
     places = jnp.broadcast_to(position, shape).reshape(-1, 1)
     numbers = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(), start_index_map=(0,))
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return lax.gather(flat, places, numbers, (item,), mode=mode).reshape(-1)
+    return lax.gather(flat, places, numbers, (item_bytes or 1,), mode=mode).reshape(-1)
 
 
 def gather(source: jax.Array, layout: Layout) -> jax.Array:
@@ -216,5 +218,5 @@ def gather(source: jax.Array, layout: Layout) -> jax.Array:
     start = kind(layout.offset_bytes // unit)
     strides = np.array([stride * (item // unit) for stride in layout.strides], kind)
     with x64(_wide(source) or kind is np.int64):
-        found: jax.Array = _gather(source, start, strides, shape=layout.shape, item=1 if typed else item)
+        found: jax.Array = _gather(source, start, strides, shape=layout.shape, item_bytes=None if typed else item)
         return found

@@ -1,0 +1,290 @@
+"""Buffers: pointers that stay, bytes in and out, typed views, and what a freed one says."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import rtx_jax as xp
+from rtx_jax.errors import (
+    DTypeMismatch,
+    IndexOutOfBounds,
+    InvalidArgument,
+    NotContiguous,
+    ShapeMismatch,
+    UnsupportedDType,
+    UseAfterFree,
+)
+from rtx_jax.runtime import Buffer, Runtime
+
+DTYPES = (
+    "bool",
+    "int8",
+    "uint16",
+    "int32",
+    "int64",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+
+
+def memory(buffer: Buffer) -> bytes:
+    """What lies at the pointer, read without the library."""
+    return ctypes.string_at(buffer.ptr, buffer.nbytes)
+
+
+@pytest.mark.parametrize("nbytes", [1, 8, 100, 4096, 1 << 20])
+def test_the_pointer_stays(runtime: Runtime, nbytes: int) -> None:
+    buffer = runtime.allocate(nbytes)
+    where = buffer.ptr
+    assert where and where % 64 == 0
+    data = np.arange(nbytes, dtype=np.uint8)
+    for _ in range(3):
+        buffer.write(data)
+        assert buffer.ptr == where
+    buffer.write(b"x", offset=nbytes - 1)
+    data[-1] = ord("x")
+    assert buffer.ptr == where and (buffer.read() == data).all()
+    assert memory(buffer) == data.tobytes() and buffer.ptr == where
+
+
+def test_new_memory_is_zero(runtime: Runtime) -> None:
+    first = runtime.allocate(256)
+    first.write(b"\xff" * 256)
+    first.free()
+    assert not runtime.allocate(256).read().any()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bytearray", "memoryview", "float32", "bfloat16", "0-d"])
+def test_memory_of_every_kind_is_taken(runtime: Runtime, kind: str) -> None:
+    data = {
+        "bytes": b"abcdefgh",
+        "bytearray": bytearray(b"abcdefgh"),
+        "memoryview": memoryview(b"abcdefgh"),
+        "float32": np.array([[1.5], [-2]], np.float32),
+        "bfloat16": np.array([1.5, -2, 3, 4], ml_dtypes.bfloat16),
+        "0-d": np.array(7.0),
+    }[kind]
+    raw = data.tobytes() if isinstance(data, np.ndarray | memoryview) else bytes(data)  # type: ignore[arg-type]
+    buffer = runtime.allocate(8)
+    runtime.copy_to_device(data, buffer)  # type: ignore[arg-type]
+    assert buffer.read().tobytes() == raw
+
+
+def test_the_source_may_change_at_once(runtime: Runtime) -> None:
+    buffer = runtime.allocate(1 << 20)
+    for value in range(5):
+        data = np.full(1 << 20, value, np.uint8)
+        buffer.write(data)
+        data[:] = 99
+        assert (buffer.read() == value).all()
+
+
+def test_what_was_read_is_a_copy(runtime: Runtime) -> None:
+    buffer = runtime.allocate(4)
+    before = buffer.read()
+    buffer.write(b"abcd")
+    assert before.tolist() == [0] * 4 and before.flags.writeable
+    before[:] = 1
+    assert buffer.read().tobytes() == b"abcd"
+
+
+def test_parts(runtime: Runtime) -> None:
+    buffer = runtime.allocate(10)
+    buffer.write(b"abc", offset=7)
+    assert buffer.read(2, offset=8).tobytes() == b"bc"
+    assert buffer.read(offset=7).tobytes() == b"abc"
+    assert buffer.read(0, offset=10).size == 0 and buffer.read(offset=10).size == 0
+
+
+@pytest.mark.parametrize("first", [None, "float32", "complex128"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_views_of_every_dtype(runtime: Runtime, dtype: str, first: str | None) -> None:
+    kind = np.dtype(dtype)
+    values = np.array([[0, 1, 2], [1, 0, 3]]).astype(kind)
+    buffer = runtime.allocate(96)
+    if first is not None:
+        buffer.view(first)  # lays the memory out
+    view = buffer.view(dtype, (2, 3))
+    where = buffer.ptr
+    view.write(values)
+    found = view.read()
+    assert found.dtype == kind and found.shape == (2, 3) and found.tobytes() == values.tobytes()
+    assert buffer.read(values.nbytes).tobytes() == values.tobytes()
+    assert buffer.ptr == where == view.ptr
+    second = buffer.view(dtype, (3,), offset=3 * kind.itemsize)
+    second.write(values[0])
+    expected = values.copy()
+    expected[1] = values[0]
+    assert view.read().tobytes() == expected.tobytes() and buffer.ptr == where
+    assert memory(buffer)[: expected.nbytes] == expected.tobytes()
+
+
+def test_a_view_says_what_it_is(runtime: Runtime) -> None:
+    buffer = runtime.allocate(24)
+    view = buffer.view(np.float32)
+    assert (view.shape, view.ndim, view.size, view.nbytes, view.is_whole) == ((6,), 1, 6, 24, True)
+    part = buffer.view(xp.float32, (2, 1), offset=8)
+    assert (part.shape, part.nbytes, part.is_whole, part.ptr - buffer.ptr) == ((2, 1), 8, False, 8)
+    assert "float32[2, 1] at byte 8" in repr(part) and "24 bytes" in repr(buffer)
+    scalar = buffer.view("int64", ())
+    scalar.write(-5)
+    assert scalar.read() == -5 and scalar.read().shape == ()
+    assert buffer.view("uint8", 3).shape == (3,)
+
+
+def test_what_a_view_takes(runtime: Runtime) -> None:
+    view = runtime.allocate(16).view("float32", (2, 2))
+    for value in ([[1, 2], [3, 4]], xp.asarray([[1, 2], [3, 4]], dtype=xp.float32), np.float32([[1, 2], [3, 4]])):
+        view.write(0)
+        assert view.read().tolist() == [[0, 0], [0, 0]]
+        view.write(value)
+        assert view.read().tolist() == [[1, 2], [3, 4]]
+    view.write(np.float32([[1, 2], [3, 4]]).T)  # contiguous or not
+    assert view.read().tolist() == [[1, 3], [2, 4]]
+
+
+def test_what_a_view_refuses(runtime: Runtime) -> None:
+    view = runtime.allocate(16).view("float32", (2, 2))
+    with pytest.raises(DTypeMismatch, match="float64"):
+        view.write(np.ones((2, 2)))
+    with pytest.raises(ShapeMismatch):
+        view.write(np.ones(2, np.float32))
+    with pytest.raises(ShapeMismatch):
+        view.write([1, 2])
+    for value in ("x", [[1, 2], [3]], None, [[1j, 2], [3, 4]]):
+        with pytest.raises(InvalidArgument):
+            view.write(value)
+    assert not view.read().any()
+
+
+def test_what_is_no_view(runtime: Runtime) -> None:
+    buffer = runtime.allocate(10)
+    for dtype in ("int4", "float4_e2m1fn", "O", "S4", "datetime64[s]", "nothing", ">f4", 3.5, [("a", "f4")]):
+        with pytest.raises(UnsupportedDType, match="dtype"):
+            buffer.view(dtype)
+    with pytest.raises(ShapeMismatch, match="12 bytes"):
+        buffer.view("float32", (3,))
+    with pytest.raises(ShapeMismatch):
+        buffer.view("float32", (2,), offset=4)
+    for offset in (2, -4, 12):
+        with pytest.raises(InvalidArgument, match="offset"):
+            buffer.view("float32", offset=offset)
+    for shape in ((-1,), (1.5,), "ab"):
+        with pytest.raises(InvalidArgument, match="shape"):
+            buffer.view("float32", shape)  # type: ignore[arg-type]
+    assert buffer.view("float32").shape == (2,)  # as many as fit
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda r, b: b.ptr,
+        lambda r, b: b.read(),
+        lambda r, b: b.write(b"a"),
+        lambda r, b: b.view("uint8"),
+        lambda r, b: b.__enter__(),
+        lambda r, b: r.copy_to_device(b"", b),
+        lambda r, b: r.copy_from_device(b, bytearray(1)),
+        lambda r, b: r.copy_within_device(b, r.allocate(4)),
+        lambda r, b: r.copy_within_device(r.allocate(4), b),
+        lambda r, b: r.copy_strided(b, 0, r.allocate(4), (1,), (1,), 1),
+        lambda r, b: r.copy_strided(r.allocate(4), 0, b, (1,), (1,), 1),
+        lambda r, b: r.copy_from_device_async(b),
+        lambda r, b: r.deallocate(b),
+    ],
+)
+def test_use_after_free(runtime: Runtime, use: Callable[[Runtime, Buffer], object]) -> None:
+    buffer = runtime.allocate(4)
+    view = buffer.view("uint8")
+    buffer.free()
+    assert not buffer.is_alive and "freed" in repr(buffer)
+    with pytest.raises(UseAfterFree, match="freed"):
+        use(runtime, buffer)
+    for read in (view.read, lambda: view.write(1), lambda: view.ptr):
+        with pytest.raises(UseAfterFree):
+            read()
+    buffer.free()
+
+
+def test_a_block_frees(runtime: Runtime) -> None:
+    with pytest.raises(ZeroDivisionError), runtime.allocate(4) as buffer:
+        buffer.write(b"abcd")
+        raise ZeroDivisionError
+    assert not buffer.is_alive
+
+
+def test_ranges_are_checked(runtime: Runtime) -> None:
+    buffer = runtime.allocate(8)
+    buffer.write(b"abcdefgh")
+    for call in (
+        lambda: buffer.write(b"123456789"),
+        lambda: buffer.write(b"12", offset=7),
+        lambda: buffer.write(b"1", offset=-1),
+        lambda: buffer.write(b"", offset=9),
+        lambda: buffer.read(9),
+        lambda: buffer.read(-1),
+        lambda: buffer.read(2, offset=7),
+        lambda: buffer.read(offset=-1),
+    ):
+        with pytest.raises(IndexOutOfBounds) as found:
+            call()
+        assert found.value.size == 8  # type: ignore[attr-defined]
+    with pytest.raises(InvalidArgument):
+        buffer.read(1.5)  # type: ignore[arg-type]
+    assert buffer.read().tobytes() == b"abcdefgh"
+
+
+def test_what_is_no_memory(runtime: Runtime) -> None:
+    buffer = runtime.allocate(8)
+    for data in ([1, 2], 5, "text", None, np.array([object()])):
+        with pytest.raises(InvalidArgument, match="data"):
+            buffer.write(data)  # type: ignore[arg-type]
+    for scattered in (np.arange(8, dtype=np.uint8)[::2], memoryview(b"abcdefgh")[::2]):
+        with pytest.raises(NotContiguous, match="ascontiguousarray"):
+            buffer.write(scattered)
+    for target in (b"12345678", memoryview(b"12345678"), np.broadcast_to(np.uint8(1), (1,))):
+        with pytest.raises(InvalidArgument, match="read-only"):
+            runtime.copy_from_device(buffer, target)
+    with pytest.raises(NotContiguous):
+        runtime.copy_from_device(buffer, np.zeros((4, 4), np.uint8)[:, 0])
+
+
+def test_threads_share_a_buffer(runtime: Runtime) -> None:
+    """Every read sees one whole write, and no thread hangs or fails."""
+    buffer = runtime.allocate(512)
+    where, errors = buffer.ptr, []
+
+    def write(value: int) -> None:
+        try:
+            for _ in range(100):
+                buffer.write(bytes([value]) * 512)
+        except Exception as error:
+            errors.append(error)
+
+    def read() -> None:
+        try:
+            for _ in range(100):
+                assert len(set(buffer.read().tolist())) == 1
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in (1, 2)]
+    threads += [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and buffer.ptr == where
