@@ -35,7 +35,9 @@ __all__ = [
     "cudnn_attention",
     "cudnn_attention_gradients",
     "current_trace",
+    "Exported",
     "explicit_axes",
+    "exported_of",
     "guard_dot",
     "has_gil",
     "hidden_operand",
@@ -252,6 +254,55 @@ def apply_jaxpr(closed: ClosedJaxpr, consts: Sequence[object], operands: Sequenc
     """Run a traced function on operands, with other values for its constants."""
     results: Sequence[jax.Array] = _jax_core.eval_jaxpr(closed.jaxpr, consts, *operands)
     return results
+
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+else:
+    Exported = object
+
+
+def exported_of(
+    name: str,
+    module: bytes,
+    operands: Sequence[jax.core.ShapedArray],
+    results: Sequence[jax.core.ShapedArray],
+    *,
+    platforms: Sequence[str],
+    calling_convention: int,
+    kept: Sequence[int],
+    uses_global_constants: bool,
+) -> Exported:
+    """Return what ``jax.export.deserialize`` would, for a pure function of arrays on one device.
+
+    That needs the package flatbuffers, for facts that any format of files can hold.
+    """
+    import jax.export
+
+    fields: dict[str, Any] = {
+        "fun_name": name,
+        "in_tree": jax.tree.structure((tuple(operands), {})),
+        "in_avals": tuple(operands),
+        "out_tree": jax.tree.structure(list(results)),
+        "out_avals": tuple(results),
+        "_has_named_shardings": False,  # until JAX 0.11
+        "_in_named_shardings": (None,) * len(operands),
+        "_out_named_shardings": (None,) * len(results),
+        "in_shardings_hlo": (None,) * len(operands),
+        "out_shardings_hlo": (None,) * len(results),
+        "nr_devices": 1,
+        "platforms": tuple(platforms),
+        "ordered_effects": (),
+        "unordered_effects": (),
+        "disabled_safety_checks": (),
+        "mlir_module_serialized": module,
+        "calling_convention_version": calling_convention,
+        "module_kept_var_idx": tuple(kept),
+        "uses_global_constants": uses_global_constants,
+        "_get_vjp": None,
+    }
+    names = {field.name for field in dataclasses.fields(jax.export.Exported)}
+    return jax.export.Exported(**{key: value for key, value in fields.items() if key in names})
 
 
 def _is_wide(jaxpr: _jax_core.Jaxpr) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
 
 import numpy as np
 
+from ..core.host_recorder import HostValue, OperationCall, open_host_tape
 from .base import Backend
 from .core import Params
 from .device import Device
@@ -52,8 +54,24 @@ class NumpyBackend(Backend[np.ndarray]):
     def _apply(self, operation: str, operands: tuple[np.ndarray | None, ...], params: Params = ()) -> np.ndarray:
         for x in operands:
             if x is not None and not isinstance(x, np.ndarray):
+                if isinstance(x, HostValue):
+                    return x.tape.call(OperationCall(self, operation, params), operands)
                 raise self._not_a_tensor(operation, x)
         return super()._apply(operation, operands, params)
+
+    def _next_key(self, operation: str) -> np.ndarray:
+        tape = open_host_tape()
+        if tape is None:
+            return super()._next_key(operation)
+        return tape.draw(functools.partial(super()._next_key, operation))  # type: ignore[return-value]
+
+    def _key_data(self, operation: str, key: object) -> np.ndarray:
+        if isinstance(key, HostValue) and key.dtype == np.uint32 and key.shape == (2,):
+            return key  # type: ignore[return-value]
+        return super()._key_data(operation, key)
+
+    def _index_values(self, indices: np.ndarray) -> np.ndarray | None:
+        return None if isinstance(indices, HostValue) else super()._index_values(indices)
 
 
 def _from_data(array: np.ndarray, device: object) -> np.ndarray:
@@ -62,6 +80,8 @@ def _from_data(array: np.ndarray, device: object) -> np.ndarray:
 
 def _tensor(operation: str, x: object) -> np.ndarray:
     if not isinstance(x, np.ndarray):
+        if isinstance(x, HostValue):
+            return np.asarray(x)  # raises: its elements are not known
         raise NumpyBackend()._not_a_tensor(operation, x)
     return x
 
@@ -71,12 +91,13 @@ def _to_data(x: np.ndarray) -> np.ndarray:
 
 
 def _device(x: np.ndarray) -> Device:
-    _tensor("device", x)
+    if not isinstance(x, HostValue):
+        _tensor("device", x)
     return Device("numpy", 0)
 
 
 def _to_device(x: np.ndarray, device: object) -> np.ndarray:
-    return _tensor("to_device", x)
+    return x if isinstance(x, HostValue) else _tensor("to_device", x)
 
 
 def _sync(device: object) -> None:

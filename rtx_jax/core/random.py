@@ -18,7 +18,7 @@ from ..errors import InvalidArgument, RngUnderTrace
 from .handle import tracing
 from .host import place
 
-__all__ = ["IMPL", "Stream", "fold_in", "global_stream", "seed_data", "wrap_key"]
+__all__ = ["IMPL", "Stream", "fold_in", "global_stream", "outside_of_traces", "seed_data", "wrap_key"]
 
 IMPL = "threefry2x32"
 _SPAWN = 2**32 - 1  # the one step of a stream that leads to its children and is never drawn from
@@ -167,17 +167,18 @@ class _Global:
         """Return the stream."""
         with self._lock:
             if self._stream is None:
-                self._stream = _outside_of_traces(seed_data(None))
+                self._stream = outside_of_traces(seed_data(None))
             return self._stream
 
     def seed(self, seed: int | None) -> None:
         """Start the stream anew."""
         data = seed_data(seed, "seed")
         with self._lock:
-            self._stream = _outside_of_traces(data)
+            self._stream = outside_of_traces(data)
 
 
-def _outside_of_traces(data: np.ndarray) -> Stream:
+def outside_of_traces(data: np.ndarray) -> Stream:
+    """Return a new stream that belongs to no trace, whatever is being traced."""
     # The first draw of a process may be in a trace. A stream draws freely in the trace that it was made in, but this
     # one outlives every trace.
     stream = Stream(data)
