@@ -35,9 +35,20 @@ from .request import Request
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BOUND", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "normal_form", "problems"]
+__all__ = [
+    "BOUND",
+    "CHOICES",
+    "DIRECTIONS",
+    "LENGTHS",
+    "PARAMETERS",
+    "VARIANTS",
+    "contenders",
+    "normal_form",
+    "problems",
+]
 
 BOUND = "arithmetic"
+CHOICES = ("implementations", "fast")
 DIRECTIONS = ("forward", "backward")
 LENGTHS = (1024, 2048, 4096, 8192)
 PARAMETERS = ("batch", "heads", "key_heads", "size", "window")

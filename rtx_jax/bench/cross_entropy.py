@@ -26,9 +26,10 @@ from .contender import (
 )
 from .request import Request
 
-__all__ = ["BOUND", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
+__all__ = ["BOUND", "CHOICES", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
 
 BOUND = "arithmetic"
+CHOICES: tuple[str, ...] = ()
 DIRECTIONS = ("forward", "backward")
 LENGTHS = (512, 1024, 2048)
 PARAMETERS = ("width", "vocabulary")

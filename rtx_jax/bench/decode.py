@@ -26,9 +26,10 @@ from .contender import (
 )
 from .request import Request
 
-__all__ = ["BOUND", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
+__all__ = ["BOUND", "CHOICES", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
 
 BOUND = "memory"
+CHOICES = ("implementations",)
 DIRECTIONS = ("forward",)
 LENGTHS = (1024, 4096, 16384, 65536)
 PARAMETERS = ("batch", "heads", "key_heads", "size")

@@ -26,9 +26,10 @@ from .contender import (
 )
 from .request import Request
 
-__all__ = ["BOUND", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
+__all__ = ["BOUND", "CHOICES", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
 
 BOUND = "memory"
+CHOICES = ("implementations",)
 DIRECTIONS = ("forward", "backward")
 LENGTHS = (1024, 2048, 4096, 8192)
 PARAMETERS = ("batch", "width")

@@ -13,7 +13,7 @@ from .measure import device_of, measure_all
 from .request import Request, check
 from .results import Report
 
-__all__ = ["OPERATIONS", "Operation", "run"]
+__all__ = ["OPERATIONS", "Operation", "find", "run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ class Operation:
     problems, contenders
         Make them of a request.
     parameters
-        The fields of the request that it depends on.
+        The fields of the request that its problems depend on.
+    choices
+        The fields that say which of ours take part.
     """
 
     bound: str
@@ -41,6 +43,7 @@ class Operation:
     problems: Callable[[Request], Iterator[Problem]]
     contenders: Callable[[Request], list[Contender]]
     parameters: Sequence[str]
+    choices: Sequence[str]
 
 
 def _operation(module: ModuleType) -> Operation:
@@ -52,6 +55,7 @@ def _operation(module: ModuleType) -> Operation:
         module.problems,
         module.contenders,
         module.PARAMETERS,
+        module.CHOICES,
     )
 
 
@@ -62,6 +66,22 @@ OPERATIONS: dict[str, Operation] = {
     "decode": _operation(decode),
     "cross-entropy": _operation(cross_entropy),
 }
+
+
+def find(name: str, /) -> Operation:
+    """Return the operation of a name.
+
+    Raises
+    ------
+    InvalidArgument
+        There is none.
+    """
+    if name in OPERATIONS:
+        return OPERATIONS[name]
+    raise InvalidArgument(
+        "rtx-jax bench", "operation", got=repr(name), wanted=f"one of {', '.join(OPERATIONS)}",
+        arg="operation", reason="unknown operation",
+    )  # fmt: skip
 
 
 def run(request: Request, /, *, progress: Callable[[str], None] = lambda text: None) -> Report:
@@ -85,12 +105,7 @@ def run(request: Request, /, *, progress: Callable[[str], None] = lambda text: N
     BackendLimitation
         An implementation that was asked for cannot run one of the problems.
     """
-    if request.operation not in OPERATIONS:
-        raise InvalidArgument(
-            "rtx-jax bench", "operation", got=repr(request.operation), wanted=f"one of {', '.join(OPERATIONS)}",
-            arg="operation", reason="unknown operation",
-        )  # fmt: skip
-    operation = OPERATIONS[request.operation]
+    operation = find(request.operation)
     request = replace(
         request,
         lengths=tuple(request.lengths) or operation.lengths,

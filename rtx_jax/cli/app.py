@@ -148,13 +148,17 @@ def bench(
         list[str] | None, typer.Option(help="forward; or backward, together with forward. Both without it.")
     ] = None,
     dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",
-    batch: Annotated[int, typer.Option(help="Rows of the batch.")] = 1,
-    heads: Annotated[int, typer.Option(help="Query heads.")] = 8,
+    batch: Annotated[int | None, typer.Option(help="Rows of the batch; 1 without it.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Query heads; 8 without it.")] = None,
     key_heads: Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")] = None,
-    size: Annotated[int, typer.Option(help="Elements of a head.")] = 64,
-    width: Annotated[int, typer.Option(help="Elements of a hidden state (norm, cross-entropy).")] = 1024,
-    vocabulary: Annotated[int, typer.Option(help="Classes (cross-entropy).")] = 32768,
-    window: Annotated[int, typer.Option(help="Keys that a query sees to its left, in the variant window.")] = 512,
+    size: Annotated[int | None, typer.Option(help="Elements of a head; 64 without it.")] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Elements of a hidden state (norm, cross-entropy); 1024 without it.")
+    ] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Classes (cross-entropy); 32768 without it.")] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Keys that a query sees to its left, in the variant window; 512 without it.")
+    ] = None,
     implementation: Annotated[
         list[str] | None, typer.Option(help="Of ours: auto, xla, pallas_triton, ... Each is timed by itself.")
     ] = None,
@@ -168,26 +172,32 @@ def bench(
 
     With rates, the share of the measured rate of products or copies, memory, and the error against float64.
     """
-    from ..bench import Request
+    from ..bench.operations import find
     from .bench import bench as run
+    from .requests import request_of
 
-    request = Request(
+    found = find(operation)
+    request = request_of(
+        f"rtx-jax bench {operation}",
         operation,
-        length or (),
-        variant or (),
-        direction or (),
-        batch=batch,
-        heads=heads,
-        key_heads=-1 if key_heads is None else key_heads,
-        size=size,
-        width=width,
-        vocabulary=vocabulary,
-        window=window,
-        dtype=dtype,
-        implementations=implementation or ("auto",),
-        fast=fast,
-        device=device,
+        ("dtype", *found.parameters, *found.choices),
+        lengths=length,
+        variants=variant,
+        directions=direction,
         rounds=rounds,
+        device=device,
+        options={
+            "dtype": dtype,
+            "batch": batch,
+            "heads": heads,
+            "key_heads": key_heads,
+            "size": size,
+            "width": width,
+            "vocabulary": vocabulary,
+            "window": window,
+            "implementations": implementation or None,
+            "fast": fast,
+        },
     )
     run(request, json_file=json, plot_file=plot)
 

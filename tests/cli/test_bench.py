@@ -78,6 +78,14 @@ def test_no_figure_is_cut_in_a_narrow_output(command: Command, monkeypatch: pyte
         (("attention", "--plot", "none/plot.png"), "argument --plot: got none/plot.png"),
         (("attention", "--plot", "plot.pdf"), "argument --plot: got plot.pdf, wanted a file that ends in .png"),
         (("attention", "--json", "."), "argument --json: got ., wanted a file"),
+        # What would change nothing.
+        (
+            ("rope", "--fast"),
+            "argument --fast: got it, wanted no such option, which rope does not have. There is --dtype",
+        ),
+        (("norm", "--heads", 2), "argument --heads: got 2, wanted no such option"),
+        (("cross-entropy", "--implementation", "xla"), "argument --implementation: got ['xla'], wanted no such option"),
+        (("attention", "--window", 9), "argument --window: got 9, wanted --variant window with it"),
     ],
 )
 def test_what_cannot_be_measured(command: Command, arguments: tuple[object, ...], message: str) -> None:

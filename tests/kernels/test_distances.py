@@ -30,7 +30,9 @@ def seen(left: int | None, right: int | None, offset: int) -> np.ndarray:
 
 ENDS = [0, 5, FAR, 2**31, 2**40]
 SIDES = st.none() | st.builds(lambda end, near: max(end + near, 0), st.sampled_from(ENDS), st.integers(-12, 12))
-OFFSETS = st.builds(lambda end, sign, near: sign * end + near, st.sampled_from(ENDS), st.sampled_from([-1, 1]), st.integers(-12, 12))  # fmt: skip
+OFFSETS = st.builds(
+    lambda end, near: end + near, st.sampled_from([*ENDS, *(-end for end in ENDS)]), st.integers(-12, 12)
+)
 
 
 @settings(deadline=None)

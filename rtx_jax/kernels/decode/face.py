@@ -114,7 +114,7 @@ def decode_attention(
         A parameter is out of range or unknown.
     IndexOutOfBounds
         A length is negative, or beyond the cache or the queries; where lengths are read. That is on CPU, and as
-        `rtx_jax.check_bounds` says. Traced ones are not: the diagonal is where they say, and what is not there is hidden.
+        `rtx_jax.check_bounds` says. Traced ones are not: the diagonal is where they say, what is not there is hidden.
     BackendLimitation
         The implementation that was asked for cannot do it on this device; all reasons are listed.
 

@@ -12,8 +12,8 @@ import pytest
 from rtx_jax._compat import x64
 from rtx_jax.kernels.attention import flash_attention, primitives
 from rtx_jax.kernels.attention.plan import _positions
-from rtx_jax.kernels.distances import Distances
 from rtx_jax.kernels.attention.spec import AttentionSpec
+from rtx_jax.kernels.distances import Distances
 from tests.ops.attention_oracle import attend
 
 INF = math.inf
