@@ -19,6 +19,7 @@ from .strided import Layout
 if TYPE_CHECKING:
     from .capture import Captured
     from .graph import CapturedGraph
+    from .raw_handle import RawHandle
 
 __all__ = ["Runtime"]
 
@@ -85,6 +86,16 @@ class Runtime(ABC):
     def synchronize(self, device: Device | DeviceLike | None = None, /) -> None:
         """Wait until all work that was given to a device is done."""
         self.client(device).synchronize()
+
+    def raw_handle(self, device: Device | DeviceLike | None = None, /) -> RawHandle:
+        """Return what lies below the client of a device: XLA's client, the stream, pointers and kernels."""
+        from .raw_handle import raw_handle
+
+        return raw_handle(self.client(device))
+
+    def compute_stream_handle(self, device: Device | DeviceLike | None = None, /) -> int | None:
+        """Return the driver's handle of the stream on which work runs, or None where there is none: on a host."""
+        return self.client(device).compute_stream_handle()
 
     @property
     def supports_graph_capture(self) -> bool:
