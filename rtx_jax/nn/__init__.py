@@ -1,6 +1,6 @@
 """Operations of neural networks beyond the standard, on Array.
 
-Losses and optimizers are those of optax, which work on Arrays as they are.
+Other losses and optimizers are those of optax, which work on Arrays as they are.
 
 Importing this module binds its functions only; no device starts.
 """
@@ -53,6 +53,7 @@ from .linear import (
     embedding,
     linear,
 )
+from .losses import cross_entropy
 from .norm import (
     batch_norm,
     group_norm,
@@ -98,6 +99,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cross_entropy",
     "decode_attention",
     "dropout",
     "elu",

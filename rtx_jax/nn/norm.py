@@ -26,7 +26,33 @@ _instance_norm = optional("instance_norm", _ops.instance_norm, ("eps",))
 _batch_norm = optional("batch_norm", _ops.batch_norm, ("training", "momentum", "eps"))
 
 
-def layer_norm(x: Array, /, weight: Array | None = None, bias: Array | None = None, *, eps: float = 1e-5) -> Array:
+@overload
+def layer_norm(
+    x: Array,
+    /,
+    weight: Array | None = ...,
+    bias: Array | None = ...,
+    *,
+    eps: float = ...,
+    residual: None = ...,
+) -> Array: ...
+
+
+@overload
+def layer_norm(
+    x: Array, /, weight: Array | None = ..., bias: Array | None = ..., *, eps: float = ..., residual: Array
+) -> tuple[Array, Array]: ...
+
+
+def layer_norm(
+    x: Array,
+    /,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    eps: float = 1e-5,
+    residual: Array | None = None,
+) -> Array | tuple[Array, Array]:
     """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` along the last axis (Ba et al. 2016).
 
     Parameters
@@ -37,28 +63,42 @@ def layer_norm(x: Array, /, weight: Array | None = None, bias: Array | None = No
         Shape (D,); 1 and 0 when left out.
     eps
         Added to the variance, whose divisor is D; 0 or more.
+    residual
+        Added to `x` first; of its shape and dtype. The sum is returned too.
 
     Returns
     -------
-    Array
-        Shape and dtype of `x`.
+    Array or tuple of Arrays
+        Shape and dtype of `x`; with `residual` the norm of the sum, and the sum.
 
     Raises
     ------
     InvalidDimension
         `x` has no axis.
     ShapeMismatch
-        A parameter has not the shape (D,).
+        A parameter has not the shape (D,), or `residual` not that of `x`.
+    DTypeMismatch
+        `residual` has another dtype than `x`.
     UnsupportedDType
         An operand is not real floating.
     InvalidArgument
         `eps` is negative or not a finite number.
     """
-    operands = {"x": x, "weight": weight, "bias": bias}
+    operands = {"x": x, "weight": weight, "bias": bias, "residual": residual}
     return call(_layer_norm, operands, eps_of("layer_norm", eps))  # type: ignore[return-value]
 
 
-def rms_norm(x: Array, /, weight: Array | None = None, *, eps: float = 1e-6) -> Array:
+@overload
+def rms_norm(x: Array, /, weight: Array | None = ..., *, eps: float = ..., residual: None = ...) -> Array: ...
+
+
+@overload
+def rms_norm(x: Array, /, weight: Array | None = ..., *, eps: float = ..., residual: Array) -> tuple[Array, Array]: ...
+
+
+def rms_norm(
+    x: Array, /, weight: Array | None = None, *, eps: float = 1e-6, residual: Array | None = None
+) -> Array | tuple[Array, Array]:
     """Return ``x / sqrt(mean(x**2) + eps) * weight`` along the last axis (Zhang and Sennrich 2019).
 
     Parameters
@@ -69,24 +109,28 @@ def rms_norm(x: Array, /, weight: Array | None = None, *, eps: float = 1e-6) -> 
         Shape (D,); 1 when left out.
     eps
         Added to the mean square; 0 or more.
+    residual
+        Added to `x` first; of its shape and dtype. The sum is returned too.
 
     Returns
     -------
-    Array
-        Shape and dtype of `x`.
+    Array or tuple of Arrays
+        Shape and dtype of `x`; with `residual` the norm of the sum, and the sum.
 
     Raises
     ------
     InvalidDimension
         `x` has no axis.
     ShapeMismatch
-        The weight has not the shape (D,).
+        The weight has not the shape (D,), or `residual` not that of `x`.
+    DTypeMismatch
+        `residual` has another dtype than `x`.
     UnsupportedDType
         An operand is not real floating.
     InvalidArgument
         `eps` is negative or not a finite number.
     """
-    return call(_rms_norm, {"x": x, "weight": weight}, eps_of("rms_norm", eps))  # type: ignore[return-value]
+    return call(_rms_norm, {"x": x, "weight": weight, "residual": residual}, eps_of("rms_norm", eps))  # type: ignore[return-value]
 
 
 def group_norm(

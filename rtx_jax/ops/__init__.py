@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..kernels.cross_entropy import cross_entropy
 from ..kernels.decode import decode_attention, paged_attention
 from .activation import (
     celu,
@@ -98,6 +99,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cross_entropy",
     "decode_attention",
     "dropout",
     "elu",

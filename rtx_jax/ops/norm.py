@@ -46,15 +46,32 @@ def _check_affine(operation: str, size: int, what: str, **vectors: jax.Array | N
 
 
 def layer_norm(
-    x: jax.Array, weight: jax.Array | None = None, bias: jax.Array | None = None, *, eps: float = 1e-5
-) -> jax.Array:
-    """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` along the last axis (Ba et al. 2016)."""
-    return _layer_norm(x, weight, bias, eps=eps)
+    x: jax.Array,
+    weight: jax.Array | None = None,
+    bias: jax.Array | None = None,
+    residual: jax.Array | None = None,
+    *,
+    eps: float = 1e-5,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` along the last axis (Ba et al. 2016).
+
+    With `residual` the norm of the sum of the two, and the sum.
+    """
+    return (
+        _layer_norm(x, weight, bias, eps=eps)
+        if residual is None
+        else _layer_norm(x, weight, bias, eps=eps, residual=residual)
+    )
 
 
-def rms_norm(x: jax.Array, weight: jax.Array | None = None, *, eps: float = 1e-6) -> jax.Array:
-    """Return ``x / sqrt(mean(x**2) + eps) * weight`` along the last axis (Zhang and Sennrich 2019)."""
-    return _rms_norm(x, weight, eps=eps)
+def rms_norm(
+    x: jax.Array, weight: jax.Array | None = None, residual: jax.Array | None = None, *, eps: float = 1e-6
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Return ``x / sqrt(mean(x**2) + eps) * weight`` along the last axis (Zhang and Sennrich 2019).
+
+    With `residual` the norm of the sum of the two, and the sum.
+    """
+    return _rms_norm(x, weight, eps=eps) if residual is None else _rms_norm(x, weight, eps=eps, residual=residual)
 
 
 def group_norm(
