@@ -14,6 +14,7 @@ from jax.tree_util import PyTreeDef
 
 from ..._compat import trace_is_clean
 from ...checks.choices import flag
+from ...core.handle import Handle
 from ...core.recorder import Ref
 from ...errors import BackwardError, InvalidArgument, ShapeMismatch, UnsupportedDType
 from ...quant import QTensor
@@ -433,7 +434,8 @@ class FunctionalMethods(Wrapper[Tensor]):
 
 
 def _is_tensor(x: object) -> bool:
-    return isinstance(x, QTensor)
+    # Trees to JAX, but one tensor here.
+    return isinstance(x, QTensor | Handle)
 
 
 def _positions(operation: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
