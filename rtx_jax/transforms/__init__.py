@@ -10,6 +10,7 @@ from .compiles import CompileEvent, CompileReport, explain_compiles
 from .control_flow import cond, fori_loop, scan, switch, while_loop
 from .custom import CustomJvp, CustomVjp, checkpoint, custom_jvp, custom_vjp
 from .fusion import FusionStatistics, fusion
+from .inspect import inspect
 from .sharding import shard_map
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "fusion",
     "grad",
     "hessian",
+    "inspect",
     "jacfwd",
     "jacobian",
     "jacrev",
