@@ -167,7 +167,7 @@ class Door(Generic[_H]):
 
     def general(self, op: Op, operands: Sequence[object], static: Hashable = ()) -> object:
         """Record an operation where fusion is on, or run it by `slow`."""
-        if fusing.depth:
+        if fusing.recording is not None:
             recorded = record_operation(self.cls, op, operands, static)
             if recorded is not None:
                 return recorded

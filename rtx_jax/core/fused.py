@@ -24,7 +24,22 @@ from .dtypes import WIDE
 from .op import translate
 from .recorder import Step, result_facts
 
-__all__ = ["Fact", "Failure", "Place", "Program", "Unrecordable", "clear", "extend", "leaf_place", "root", "set_twin"]
+__all__ = [
+    "CAP",
+    "Fact",
+    "Failure",
+    "Place",
+    "Program",
+    "Unrecordable",
+    "clear",
+    "extend",
+    "leaf_place",
+    "root",
+    "set_twin",
+]
+
+CAP = 512
+"""Steps after which a recording is run even if nobody needs a value."""
 
 _MAX_PLACES = 1 << 16
 _MAX_COMPILED = 512
@@ -68,8 +83,10 @@ class Place:
         The edge that leads here: a step, or the facts of a leaf.
     committed
         Whether that leaf is committed to its device.
+    facts, alone
+        Facts of the results of the step, and whether it returns one by itself.
     fact
-        Facts of the only result of the step; None where `facts` are those of several.
+        Facts of that one; None where a recording must do more than to go on.
     size, leaves, steps
         Numbers of result slots, leaves and steps on the path from the root.
     wide
@@ -79,6 +96,7 @@ class Place:
     """
 
     __slots__ = (
+        "alone",
         "committed",
         "fact",
         "facts",
@@ -99,6 +117,7 @@ class Place:
         self.step: Step | None = None
         self.leaf: object = None
         self.committed = False
+        self.alone = False
         self.fact: Fact | None = None
         self.facts: tuple[Fact, ...] = ()
         self.programs: dict[tuple[int, ...], Program] = {}
@@ -189,9 +208,10 @@ def extend(parent: Place, fn: Callable[..., object], wide: bool, slots: tuple[in
     place = _grow(parent)
     place.step = Step(fn, wide, slots, len(results))
     facts = tuple([Fact(aval, place.size + i, committed) for i, aval in enumerate(results)])  # type: ignore[arg-type]
-    place.facts, place.fact = facts, None if several else facts[0]
     place.size += len(results)
     place.steps += 1
+    place.facts, place.alone = facts, not several
+    place.fact = facts[0] if place.alone and place.steps < CAP else None
     place.wide = place.wide or wide or any(fact.dtype in WIDE for fact in facts)
     parent.next[(fn, *slots)] = place
     return place
@@ -363,7 +383,10 @@ def _call(fn: Callable[..., object], wide: bool, operands: list[object]) -> obje
             previous = swap_x64(True)
         return fn(*operands)
     except Exception as error:
-        return Failure(translate(getattr(fn, "__name__", "fusion"), error))
+        mapped = translate(getattr(fn, "__name__", "fusion"), error)
+        if mapped is not error:
+            mapped.__cause__ = error
+        return Failure(mapped)
     finally:
         restore_x64(previous)
 

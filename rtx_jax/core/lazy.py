@@ -19,17 +19,17 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import SingleDeviceSharding
 
 from .. import _config
 from .._compat import EAGER_TRACE, ArrayImpl, has_gil, in_trace, running_trace
 from ..errors import Internal
 from . import fused
-from .fused import Fact, Failure, Program, Unrecordable
+from .fused import Fact, Failure, Place, Program, Unrecordable
 from .op import translate
 
 __all__ = [
@@ -41,24 +41,23 @@ __all__ = [
     "clear",
     "disown",
     "flush",
+    "enter",
     "fusing",
     "is_here",
     "leaf",
+    "leave",
     "open_tape",
     "record",
     "resolve",
     "scalar",
     "slot_of",
     "tapes",
+    "tree",
+    "watch",
 ]
-
-_CAP = 512
-"""Steps after which a tape is run even if nobody needs a value."""
 
 WHOLE_AFTER = 3
 """How often a structure is run before it is compiled whole, its last time by pieces not counted."""
-
-Value: TypeAlias = "jax.Array | Lazy"
 
 
 class Lazy:
@@ -66,13 +65,19 @@ class Lazy:
 
     Everything that looks at the elements computes them: printing, ``float`` and its like, NumPy, DLPack. What comes
     out of that is kept. A Lazy never changes.
+
+    Attributes
+    ----------
+    fact
+        Its shape, dtype and slot.
+    state
+        The tape that it is recorded on; the `jax.Array` once it was computed, or a `Failure`.
     """
 
-    __slots__ = ("__weakref__", "fact", "tape", "value")
+    __slots__ = ("__weakref__", "fact", "state")
 
     fact: Fact
-    tape: Tape | None
-    value: object  # a jax.Array once it has been computed, a Failure where that raised
+    state: object
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -170,15 +175,18 @@ class Tape:
         Values from outside; the slot of ``leaves[i]`` is ``-i - 1``.
     owned
         For leaves, by id: True where nobody but the handle that it came from had the array when it was recorded.
-    given
-        Handles that were given up to the call that is being recorded.
     values
         The values of the result slots.
+    slots
+        Slots of leaves, by id.
+    given
+        Handles that were given up to the call that is being recorded.
     """
 
-    __slots__ = ("__weakref__", "_slots", "given", "leaves", "lock", "owned", "owner", "place", "values")
+    __slots__ = ("__weakref__", "given", "leaves", "lock", "owned", "owner", "place", "slots", "thread", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
         self.owner = threading.get_ident()
         self.lock = threading.Lock()
         self.reset()
@@ -187,12 +195,12 @@ class Tape:
 
     def reset(self) -> None:
         """Begin with nothing recorded."""
-        self.place = fused.root()
+        self.place: Place = fused.root()
         self.leaves: list[object] = []
         self.owned: dict[int, bool] = {}
         self.values: list[Lazy] = []
         self.given: list[object] = []
-        self._slots: dict[int, int] = {}
+        self.slots: dict[int, int] = {}
 
 
 tapes: dict[int, weakref.ref[Tape]] = {}
@@ -224,13 +232,33 @@ class FusionStatistics:
     compiled: int = 0
 
 
-class _Fusing(threading.local):
-    """What a thread knows: how many `fusion` contexts it is in, what they count, and its open tape."""
+class Thread:
+    """What one thread knows.
 
-    depth: int = 0
-    after: int = WHOLE_AFTER
-    tape: Tape | None = None
-    statistics: tuple[FusionStatistics, ...] = ()
+    Attributes
+    ----------
+    tape
+        Its open tape.
+    depth, after, statistics
+        How many `fusion` contexts it is in, how often a structure is seen before it is compiled whole, what they count.
+    """
+
+    __slots__ = ("after", "depth", "statistics", "tape")
+
+    def __init__(self) -> None:
+        self.tape: Tape | None = None
+        self.depth = 0
+        self.after = WHOLE_AFTER
+        self.statistics: tuple[FusionStatistics, ...] = ()
+
+
+class _Fusing(threading.local):
+    """The state of this thread, and the tape on which operations on handles are recorded: None outside of `fusion`."""
+
+    recording: Tape | None = None
+
+    def __init__(self) -> None:
+        self.thread = Thread()
 
 
 fusing = _Fusing()
@@ -238,20 +266,77 @@ fusing = _Fusing()
 _new = object.__new__
 
 
+class _Watch:
+    """Whether NaNs may be watched in some context: what is recorded is not looked at."""
+
+    __slots__ = ("nans",)
+
+    def __init__(self) -> None:
+        self.nans = False
+
+
+watch = _Watch()
+
+
+def _watch_nans() -> None:
+    watch.nans = watch.nans or _config.debug_nans()
+
+
+_config.SETTINGS["debug_nans"].listeners.append(_watch_nans)
+_watch_nans()
+
+
 # --- recording -------------------------------------------------------------------------------------------------------
 
 
 def open_tape() -> Tape | None:
-    """Return the tape of this thread, or None while something is being traced, where nothing may be recorded."""
+    """Return the tape of this thread, or None where nothing may be recorded: in a trace, or while NaNs are watched."""
     trace = running_trace.value
     if trace is not EAGER_TRACE and trace is not None:
         return None
-    tape = fusing.tape
-    if tape is None:
-        tape = fusing.tape = Tape()
+    if watch.nans and _config.debug_nans():
+        return None
+    return fusing.thread.tape or _begin()
+
+
+def _begin() -> Tape:
+    thread = fusing.thread
+    tape = thread.tape = Tape(thread)
+    if thread.depth:
+        fusing.recording = tape
     return tape
 
 
+def enter(after: int, statistics: FusionStatistics) -> int:
+    """Record the operations on handles in this thread from now on; return what `leave` needs."""
+    thread = fusing.thread
+    before, thread.after = thread.after, after
+    thread.statistics = (*thread.statistics, statistics)
+    thread.depth += 1
+    fusing.recording = thread.tape or _begin()
+    return before
+
+
+def leave(before: int, statistics: FusionStatistics) -> None:
+    """End what `enter` began."""
+    thread = fusing.thread
+    thread.after = before
+    thread.statistics = tuple([other for other in thread.statistics if other is not statistics])
+    thread.depth -= 1
+    if not thread.depth:
+        fusing.recording = None
+
+
+class _LeafKey:
+    """Stands for the facts of a leaf in the tree of structures; there is one object for each."""
+
+    __slots__ = ()
+
+
+_keys: dict[Hashable, _LeafKey] = {}
+# Arrays from one compiled call have one description, so facts are found by the identity of that.
+_known: dict[tuple[int, int, bool], tuple[_LeafKey, object, object]] = {}
+_MAX_KNOWN = 4096
 # Shardings on the default device. Only what lives there is recorded.
 _here: set[object] = set()
 
@@ -269,6 +354,27 @@ def is_here(data: jax.Array) -> bool:
     return True
 
 
+def _leaf_key(data: jax.Array) -> _LeafKey:
+    if not is_here(data):
+        raise Unrecordable
+    facts = (data.shape, data.dtype, data.weak_type, data.committed)
+    if len(_keys) >= _MAX_KNOWN:
+        clear_keys()
+    key = _keys.setdefault(facts, _LeafKey())
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    aval, sharding = data.aval, data.sharding
+    _known[id(aval), id(sharding), data.committed] = key, aval, sharding
+    return key
+
+
+def clear_keys() -> None:
+    """Forget the facts of leaves, and with them every structure."""
+    _keys.clear()
+    _known.clear()
+    fused.clear_places()
+
+
 def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     """Return the slot of an array from outside.
 
@@ -277,19 +383,22 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     Unrecordable
         It does not live on the default device.
     """
-    slot = tape._slots.get(id(data))
+    slot = tape.slots.get(id(data))
     if slot is not None:
+        if not owned:
+            tape.owned.pop(id(data), None)
         return slot
-    if data.sharding not in _here and not is_here(data):
-        raise Unrecordable
+    known = _known.get((id(data.aval), id(data.sharding), data.committed))
+    key = _leaf_key(data) if known is None else known[0]
     place = tape.place
-    key: Hashable = (data.shape, data.dtype, data.weak_type, data.committed)
-    following = place.next.get(key) or fused.leaf_place(place, key, data)
+    following = place.next.get(key)
+    if following is None:
+        following = fused.leaf_place(place, key, data)
     leaves = tape.leaves
     leaves.append(data)
     tape.place = following
     slot = -len(leaves)
-    tape._slots[id(data)] = slot
+    tape.slots[id(data)] = slot
     if owned:
         tape.owned[id(data)] = True
     return slot
@@ -299,10 +408,13 @@ def scalar(tape: Tape, data: jax.Array) -> int:
     """Return the slot of an interned 0-d operand. Each use has its own, so that equal values are no structure."""
     place = tape.place
     dtype = data.dtype
-    following = place.next.get(dtype) or fused.leaf_place(place, dtype, data)
-    tape.leaves.append(data)
+    following = place.next.get(dtype)
+    if following is None:
+        following = fused.leaf_place(place, dtype, data)
+    leaves = tape.leaves
+    leaves.append(data)
     tape.place = following
-    return -len(tape.leaves)
+    return -len(leaves)
 
 
 def tree(tape: Tape, value: object) -> int:
@@ -313,7 +425,7 @@ def tree(tape: Tape, value: object) -> int:
     Unrecordable
         An array of it does not live on the default device.
     """
-    slot = tape._slots.get(id(value))
+    slot = tape.slots.get(id(value))
     if slot is None:
         parts, structure = jax.tree.flatten(value)
         for part in parts:
@@ -321,21 +433,28 @@ def tree(tape: Tape, value: object) -> int:
                 raise Unrecordable
         place = tape.place
         key: Hashable = (structure, *[(part.shape, part.dtype) for part in parts])
-        following = place.next.get(key) or fused.leaf_place(place, key, value)
+        tape.place = place.next.get(key) or fused.leaf_place(place, key, value)
         tape.leaves.append(value)
-        tape.place = following
-        slot = tape._slots[id(value)] = -len(tape.leaves)
+        slot = tape.slots[id(value)] = -len(tape.leaves)
     return slot
 
 
-def slot_of(tape: Tape, data: object, owned: bool = False) -> int:
-    """Return the slot of an operand: a value of this tape, or a leaf."""
+def slot_of(tape: Tape, data: object) -> int:
+    """Return the slot of a raw operand: a value of this tape, or a leaf; of host memory the caller gives a copy.
+
+    Raises
+    ------
+    Unrecordable
+        It is a tracer, or does not live on the default device.
+    """
     if type(data) is Lazy:
-        if data.tape is tape and data.value is None:
+        if data.state is tape:
             return data.fact.slot
         return leaf(tape, resolve(data), False)
     if type(data) is ArrayImpl:
-        return leaf(tape, data, owned)
+        return leaf(tape, data, False)
+    if isinstance(data, Tracer):
+        raise Unrecordable
     return tree(tape, data)
 
 
@@ -367,29 +486,16 @@ def record(tape: Tape, fn: Callable[..., object], wide: bool, slots: tuple[int |
     if found is None:
         found = fused.extend(place, fn, wide, slots)
     tape.place = found
-    fact = found.fact
-    if fact is not None:
+    values: list[Lazy] = []
+    for fact in found.facts:
         lazy: Lazy = _new(Lazy)
         lazy.fact = fact
-        lazy.tape = tape
-        lazy.value = None
-        tape.values.append(lazy)
-        if found.steps >= _CAP:
-            run(tape)
-        return lazy
-    several = tuple([_value(tape, fact) for fact in found.facts])
-    tape.values.extend(several)
-    if found.steps >= _CAP:
+        lazy.state = tape
+        values.append(lazy)
+    tape.values.extend(values)
+    if found.steps >= fused.CAP:
         run(tape)
-    return several
-
-
-def _value(tape: Tape, fact: Fact) -> Lazy:
-    lazy: Lazy = _new(Lazy)
-    lazy.fact = fact
-    lazy.tape = tape
-    lazy.value = None
-    return lazy
+    return values[0] if found.alone else tuple(values)
 
 
 def disown(data: object) -> None:
@@ -411,45 +517,51 @@ def resolve(lazy: Lazy) -> jax.Array:
     Exception
         What the computation raised: each time it is asked for.
     """
-    value = lazy.value
-    if value is None:
-        tape = lazy.tape
-        assert tape is not None
-        if tape.owner == threading.get_ident():
-            run(tape)
+    state = lazy.state
+    if type(state) is ArrayImpl:
+        return state
+    if type(state) is Tape:
+        if state.owner == threading.get_ident():
+            run(state)
         else:
-            _run_alone(tape, lazy)
-        value = lazy.value
-    if type(value) is Failure:
-        raise value.error
-    if value is None:
+            _run_alone(state, lazy)
+        state = lazy.state
+    if type(state) is Failure:
+        raise state.error.with_traceback(None)
+    if not isinstance(state, jax.Array):
         raise Internal("fusion", "x", got="a value that was not computed", remedy="Report this, please.")
-    array: jax.Array = value  # type: ignore[assignment]
-    return array
+    return state
 
 
 def run(tape: Tape) -> None:
     """Compute what somebody still refers to; the tape is empty afterwards."""
-    fusing.tape = None  # what runs may record on its own
+    thread = tape.thread
+    thread.tape = fusing.recording = None  # what runs may call back and record: on a tape of its own
     trace = running_trace.value
-    if trace is EAGER_TRACE or trace is None:
-        with tape.lock:
-            _run(tape)
-    else:
-        with in_trace(None), tape.lock:
-            _run(tape)
-    if fusing.tape is None:
-        fusing.tape = tape
+    done = False
+    try:
+        if trace is EAGER_TRACE or trace is None:
+            with tape.lock:
+                _run(tape, thread)
+        else:
+            with in_trace(None), tape.lock:
+                _run(tape, thread)
+        done = True
+    finally:
+        if thread.tape is None:
+            thread.tape = tape if done else Tape(thread)
+        if thread.depth:
+            fusing.recording = thread.tape
 
 
 def flush() -> None:
     """Run what this thread has recorded."""
-    tape = fusing.tape
+    tape = fusing.thread.tape
     if tape is not None:
         run(tape)
 
 
-def _run(tape: Tape) -> None:
+def _run(tape: Tape, thread: Thread) -> None:
     place, values, leaves = tape.place, tape.values, tape.leaves
     wanted = tuple(_referred(values)) if _GIL else tuple(range(len(values)))
     if wanted:
@@ -458,46 +570,54 @@ def _run(tape: Tape) -> None:
             program = place.programs[wanted] = Program(place, wanted)
         program.count += 1
         candidates: Sequence[int] = ()
-        if tape.owned and _GIL and _config.donation():
+        if tape.owned and _GIL:
             candidates = _unseen(leaves, tape.owned)
-        results = _results(program, leaves, candidates)
+            if candidates and not _config.donation():
+                candidates = ()
+        results = _results(program, leaves, candidates, thread)
         for slot, result in zip(wanted, results, strict=True):
             lazy = values[slot]
-            if lazy.value is None:
-                lazy.value = result
-        for statistics in fusing.statistics:
-            statistics.runs += 1
-            if program.operations > 1:
-                statistics.grouped += program.operations
-    for statistics in fusing.statistics:
-        statistics.recorded += place.steps
-    for lazy in values:
-        lazy.tape = None
+            if lazy.state is tape:
+                lazy.state = result
+        if thread.statistics:
+            _count(thread, place.steps, program.operations)
+    elif thread.statistics:
+        _count(thread, place.steps, 0)
     tape.reset()
 
 
-def _results(program: Program, leaves: list[object], candidates: Sequence[int]) -> Sequence[object]:
-    if program.count >= fusing.after and program.operations > 1 and program.alike:
+def _count(thread: Thread, recorded: int, operations: int) -> None:
+    for statistics in thread.statistics:
+        statistics.recorded += recorded
+        if operations:
+            statistics.runs += 1
+        if operations > 1:
+            statistics.grouped += operations
+
+
+def _results(program: Program, leaves: list[object], candidates: Sequence[int], thread: Thread) -> Sequence[object]:
+    if program.count >= thread.after and program.operations > 1 and program.alike:
         donated = program.fitting(candidates) if candidates else ()
         fn, new = program.whole(donated)
         try:
             results = program.run_whole(fn, leaves)
-            for statistics in fusing.statistics:
-                statistics.compiled += new
-                statistics.fused += program.operations
-            return results
         except Exception as error:
             if any(leaves[number].is_deleted() for number in donated):  # type: ignore[attr-defined]
                 return [Failure(translate("fusion", error))] * len(program.wanted)
             # By pieces it is found which values cannot be computed; the others are.
+        else:
+            for statistics in thread.statistics:
+                statistics.compiled += new
+                statistics.fused += program.operations
+            return results
     return program.run_pieces(leaves, frozenset([-number - 1 for number in candidates]))
 
 
 def _run_alone(tape: Tape, lazy: Lazy) -> None:
     """Compute one value of another thread's tape."""
     with in_trace(None), tape.lock:
-        if lazy.value is None and lazy.tape is tape:
-            (lazy.value,) = Program(tape.place, (lazy.fact.slot,)).run_pieces(list(tape.leaves))
+        if lazy.state is tape:
+            (lazy.state,) = Program(tape.place, (lazy.fact.slot,)).run_pieces(list(tape.leaves))
 
 
 _getrefcount = sys.getrefcount
@@ -525,5 +645,6 @@ _ALONE = _calibrate()
 
 def clear() -> None:
     """Forget every structure, program and place."""
+    clear_keys()
     fused.clear()
     _here.clear()

@@ -11,12 +11,12 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from jax.core import Tracer
 
-from .._compat import ArrayImpl
+from .._compat import EAGER_TRACE, ArrayImpl, running_trace
 from ..errors import ScalarOverflow
 from .fused import set_twin
-from .handle import COUNTED, MOVED, Given, Handle, held
+from .handle import COUNTED, MOVED, Given, Handle, held, moved
 from .host import SCALARS, lift, scalar_operand
-from .lazy import Lazy, Tape, Unrecordable, fusing, leaf, open_tape, record, resolve, scalar
+from .lazy import Lazy, Tape, Unrecordable, fusing, leaf, open_tape, record, resolve, scalar, watch
 from .op import Op, raise_translated
 
 __all__ = [
@@ -49,11 +49,15 @@ def handle_slot(tape: Tape, handle: Handle) -> int:
     data = handle._data
     kind = type(data)
     if kind is Lazy:
-        if data.tape is tape and data.value is None:
+        if data.state is tape:
             slot: int = data.fact.slot
             return slot
         data = held(handle)
-    elif kind is not ArrayImpl:
+    elif kind is ArrayImpl:
+        known = tape.slots.get(id(data))
+        if known is not None:
+            return known
+    else:
         if kind is Given:
             return _given_slot(tape, handle, data)
         data = held(handle)
@@ -67,9 +71,11 @@ def handle_slot(tape: Tape, handle: Handle) -> int:
 def _given_slot(tape: Tape, handle: Handle, given: Given) -> int:
     """Return the slot of what a handle that was given up holds. Its memory is reused where nobody else sees it."""
     data = given.data
+    if any(other is handle for other in tape.given):
+        raise moved()
     tape.given.append(handle)
     if type(data) is Lazy:
-        if data.tape is tape and data.value is None:
+        if data.state is tape:
             slot: int = data.fact.slot
             return slot
         data = resolve(data)
@@ -96,7 +102,7 @@ def data_slot(tape: Tape, data: object) -> int:
     if type(data) is not ArrayImpl:
         if type(data) is not Lazy:
             raise Unrecordable
-        if data.tape is tape and data.value is None:
+        if data.state is tape:
             return data.fact.slot
         data = resolve(data)
     return leaf(tape, data, False)  # type: ignore[arg-type]
@@ -119,13 +125,24 @@ def unary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object], _H]:
     name = op.name
 
     def divert(x: object) -> _H:
-        if not fusing.depth or (tape := open_tape()) is None:
+        tape = fusing.recording
+        if tape is None or ((running_trace.value is not EAGER_TRACE or watch.nans) and open_tape() is None):
             return slow(op, (x,))  # type: ignore[return-value]
         if type(x) is not cls:
             found = record_operation(cls, op, (x,))
             return found if found is not None else slow(op, (x,))  # type: ignore[return-value]
         try:
-            value = record(tape, fn, wide, (handle_slot(tape, x),))
+            data = x._data
+            slot = data.fact.slot if type(data) is Lazy and data.state is tape else handle_slot(tape, x)
+            place = tape.place.next.get((fn, slot))
+            if place is None or place.fact is None:
+                value = record(tape, fn, wide, (slot,))
+            else:
+                tape.place = place
+                value = _new(Lazy)
+                value.fact = place.fact
+                value.state = tape
+                tape.values.append(value)
         except Unrecordable:
             tape.given.clear()
             return slow(op, (x,))  # type: ignore[return-value]
@@ -153,13 +170,16 @@ def binary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object, obje
     name = op.name
 
     def divert(x1: object, x2: object) -> _H:
-        if not fusing.depth or (tape := open_tape()) is None:
+        tape = fusing.recording
+        if tape is None or ((running_trace.value is not EAGER_TRACE or watch.nans) and open_tape() is None):
             return slow(op, (x1, x2))  # type: ignore[return-value]
         try:
             if type(x1) is cls:
-                first = handle_slot(tape, x1)
+                data = x1._data
+                first = data.fact.slot if type(data) is Lazy and data.state is tape else handle_slot(tape, x1)
                 if type(x2) is cls:
-                    second = handle_slot(tape, x2)
+                    data = x2._data
+                    second = data.fact.slot if type(data) is Lazy and data.state is tape else handle_slot(tape, x2)
                 elif type(x2) in SCALARS:
                     second = scalar(tape, scalar_operand(x2, dtype_at(tape, first))[0])  # type: ignore[arg-type]
                 else:
@@ -169,7 +189,15 @@ def binary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object, obje
                 first = scalar(tape, scalar_operand(x1, dtype_at(tape, second))[0])  # type: ignore[arg-type]
             else:
                 return general(x1, x2)
-            value = record(tape, fn, wide, (first, second))
+            place = tape.place.next.get((fn, first, second))
+            if place is None or place.fact is None:
+                value = record(tape, fn, wide, (first, second))
+            else:
+                tape.place = place
+                value = _new(Lazy)
+                value.fact = place.fact
+                value.state = tape
+                tape.values.append(value)
         except Unrecordable:
             tape.given.clear()
             return slow(op, (x1, x2))  # type: ignore[return-value]

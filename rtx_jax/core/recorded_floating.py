@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from .._compat import EAGER_TRACE, running_trace
 from ..errors import ScalarOverflow
 from .dtypes import INEXACT, default_float
 from .handle import Handle
 from .host import SCALARS, scalar_operand
-from .lazy import Unrecordable, fusing, open_tape, record, scalar
+from .lazy import Lazy, Unrecordable, fusing, open_tape, record, scalar, watch
 from .op import Op, raise_translated
 from .recorded import dtype_at, handle_slot, spend_given, wrap_lazy
 
@@ -17,21 +18,37 @@ __all__ = ["floating_binary_recorder", "floating_unary_recorder"]
 
 _H = TypeVar("_H", bound=Handle)
 
+_new = object.__new__
+
 
 def floating_unary_recorder(
     cls: type[_H], op: Op, cast: Op, slow: Callable[[object], object]
 ) -> Callable[[object], _H]:
     """Return the call of an operation with one operand, off the fast path; `cast` takes what is not floating."""
     entry = op.variant()
+    floating = entry[0]
     name = op.name
 
     def divert(x: object) -> _H:
-        if not fusing.depth or type(x) is not cls or (tape := open_tape()) is None:
+        tape = fusing.recording
+        if tape is None or ((running_trace.value is not EAGER_TRACE or watch.nans) and open_tape() is None):
+            return slow(x)  # type: ignore[return-value]
+        if type(x) is not cls:
             return slow(x)  # type: ignore[return-value]
         try:
-            slot = handle_slot(tape, x)
-            fn, wide = entry if dtype_at(tape, slot) in INEXACT else cast.variant(default_float())
-            value = record(tape, fn, wide, (slot,))
+            data = x._data
+            slot = data.fact.slot if type(data) is Lazy and data.state is tape else handle_slot(tape, x)
+            # Known here, it takes a floating operand.
+            place = tape.place.next.get((floating, slot))
+            if place is None or place.fact is None:
+                fn, wide = entry if dtype_at(tape, slot) in INEXACT else cast.variant(default_float())
+                value = record(tape, fn, wide, (slot,))
+            else:
+                tape.place = place
+                value = _new(Lazy)
+                value.fact = place.fact
+                value.state = tape
+                tape.values.append(value)
         except Unrecordable:
             tape.given.clear()
             return slow(x)  # type: ignore[return-value]
@@ -53,7 +70,8 @@ def floating_binary_recorder(
     name = op.name
 
     def divert(x1: object, x2: object) -> _H:
-        if not fusing.depth or (tape := open_tape()) is None:
+        tape = fusing.recording
+        if tape is None or ((running_trace.value is not EAGER_TRACE or watch.nans) and open_tape() is None):
             return slow(x1, x2)  # type: ignore[return-value]
         try:
             fn, wide = entry

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from ..core.handle import tracing
-from ..core.lazy import WHOLE_AFTER, FusionStatistics, flush, fusing
+from ..core.lazy import WHOLE_AFTER, FusionStatistics, enter, flush, leave
 from ..errors import InvalidArgument
 
 __all__ = ["FusionStatistics", "fusion"]
@@ -70,13 +70,9 @@ class fusion:
         self._entered: list[tuple[FusionStatistics, int]] = []
 
     def __enter__(self) -> FusionStatistics:
-        if fusing.depth:
-            flush()  # each context counts its own
+        flush()  # each context counts its own
         statistics = FusionStatistics()
-        self._entered.append((statistics, fusing.after))
-        fusing.statistics = (*fusing.statistics, statistics)
-        fusing.after = self._after
-        fusing.depth += 1
+        self._entered.append((statistics, enter(self._after, statistics)))
         tracing.active += 1
         return statistics
 
@@ -88,9 +84,8 @@ class fusion:
                 flush()
         finally:
             tracing.active -= 1
-            fusing.depth -= 1
-            statistics, fusing.after = self._entered.pop()
-            fusing.statistics = tuple([other for other in fusing.statistics if other is not statistics])
+            statistics, before = self._entered.pop()
+            leave(before, statistics)
 
     def __call__(self, fn: Callable[P, R], /) -> Callable[P, R]:
         """Return a function that runs `fn` in a context of its own."""
