@@ -698,7 +698,7 @@ def _raw_key(key: object) -> object:
 
 
 def _getitem(x: Array, key: object) -> Array:
-    if tracing.active and fusing.depth:
+    if tracing.active and fusing.recording is not None:
         try:
             recorded = record_read(x, key)
         except Exception as error:
@@ -721,7 +721,7 @@ def _getitem(x: Array, key: object) -> Array:
 
 
 def _setitem(x: Array, key: object, value: object) -> None:
-    if tracing.active and fusing.depth:
+    if tracing.active and fusing.recording is not None:
         try:
             if record_write(x, key, value):
                 return
@@ -745,7 +745,7 @@ def _setitem(x: Array, key: object, value: object) -> None:
 
 
 def _in_place(x: _A, other: object, op: InPlace) -> _A:
-    if tracing.active and fusing.depth and _record_in_place(x, other, op):
+    if tracing.active and fusing.recording is not None and _record_in_place(x, other, op):
         return x
     data = x._data
     if type(data) is Given:  # the write is what it was given to
