@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rtx_jax as xp
+from rtx_jax.core.handle import held
 from rtx_jax.errors import ShapeMismatch, TracedMutation, UseAfterMove
 from tests.namespace.test_ownership import BY_NAME, check, owned
 
@@ -26,7 +27,7 @@ def fresh(start: float = 0.0) -> xp.Array:
 
 def address(x: xp.Array) -> int:
     """Where the elements are, without counting as somebody who has them."""
-    pointer: int = x._data.unsafe_buffer_pointer()
+    pointer: int = held(x).unsafe_buffer_pointer()
     return pointer
 
 
@@ -442,3 +443,64 @@ def test_sharded_arrays() -> None:
         mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), "i")
     x = xp.asarray(WANTED).to_device(jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))) + 0
     assert (x.take() * 2).tolist() == (2 * WANTED).tolist() and not x.is_alive
+
+
+# --- fusion ----------------------------------------------------------------------------------------------------------
+
+
+def test_fusion_uses_the_memory_of_what_was_given_up() -> None:
+    for _ in range(2):
+        x = fresh()
+        where = address(x)
+        with xp.fusion(after=1):
+            y = xp.sin(x.take()) * 2.0
+            assert not x.is_alive  # recorded, and dead
+        assert address(y) == where
+        np.testing.assert_allclose(np.asarray(y), np.sin(WANTED) * 2, rtol=1e-6)
+
+
+def test_fusion_refuses_what_eager_execution_refuses() -> None:
+    with xp.fusion():
+        x = fresh()
+        y = x.take() + 1
+        for use in (lambda: x + 1, lambda: xp.sum(x), lambda: x.take(), lambda: float(x[0, 0]), lambda: np.asarray(x)):
+            with pytest.raises(UseAfterMove):
+                use()
+        taken = y.take()
+        assert taken.shape == SHAPE and not y.is_alive
+        z = taken * 2
+        with pytest.raises(UseAfterMove):
+            taken * 2
+        with pytest.raises(UseAfterMove):
+            (t := fresh().take()) + t
+    assert z.tolist() == (2 * WANTED + 2).tolist()
+
+
+def test_fusion_keeps_clones_and_what_others_hold() -> None:
+    x = fresh()
+    raw = x.jax
+    with xp.fusion(after=1):
+        y = x * 1.0
+        twin = y.clone()
+        z = y.take() + 1.0
+        w = x.take() - 1.0
+        assert twin.is_alive and not (x.is_alive or y.is_alive)
+    assert twin.tolist() == WANTED.tolist() and z.tolist() == (WANTED + 1).tolist()
+    assert w.tolist() == (WANTED - 1).tolist() and np.asarray(raw).tolist() == WANTED.tolist()
+
+
+def test_what_fusion_has_not_computed_is_given_up_outside_of_it() -> None:
+    with xp.fusion():
+        lazy = fresh() * 3.0
+        taken = lazy.take()
+    assert (taken + 1).tolist() == (WANTED * 3 + 1).tolist() and not (lazy.is_alive or taken.is_alive)
+
+
+def test_writes_under_fusion_to_what_was_given_up() -> None:
+    with xp.fusion():
+        y = fresh().take()
+        y += 1
+        y[0] = 7
+        z = fresh(1)
+        z += fresh().take()
+    assert y.tolist() == [[7, 7, 7], [4, 5, 6]] and z.tolist() == (2 * WANTED + 1).tolist()
