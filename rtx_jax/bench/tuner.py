@@ -16,8 +16,9 @@ from ..core.devices import platform_of
 from ..errors import BackendLimitation, InvalidArgument, RtxError
 from ..kernels import tuning
 from ..kernels.attention import select
-from ..kernels.attention.spec import AttentionSpec, Operands, Target
+from ..kernels.attention.spec import AttentionSpec, Operands
 from ..kernels.attention.tuned import default_blocks, kernel_name, shape_class
+from ..kernels.target import Target, target_of
 from . import attention
 from .contender import Problem, Ready, compiled
 from .measure import device_of
@@ -124,7 +125,7 @@ def tune(request: Request, /, *, progress: Callable[[str], None] = lambda text: 
 
 
 def _trials(request: Request, device: jax.Device, progress: Callable[[str], None]) -> Iterator[Trial]:
-    target = select.target_of(platform_of(device), device.device_kind)
+    target = target_of(platform_of(device), device.device_kind)
     for problem in attention.problems(request):
         spec, operands = attention.normal_form(problem)
         for word in request.implementations:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._compat import JAX_VERSION
-from .attention.spec import Target
+from .target import Target
 
 __all__ = ["PROCESSORS", "SHARED_BYTES", "THREADS", "mosaic", "rows_layout", "unsupported_target"]
 

@@ -21,8 +21,7 @@ from jax.interpreters import ad, batching
 
 from .._compat import Primitive, register_lowering, result_avals, vary_alike, x64
 from ..errors import AutogradError
-from .attention.select import target_of
-from .attention.spec import Target
+from .target import Target, target_of
 
 __all__ = ["Arrays", "Formula", "Implementation", "Request", "call"]
 

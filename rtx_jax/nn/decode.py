@@ -91,7 +91,8 @@ def decode_attention(
     return_lse
         Return the logarithms of the sums of exponentials too.
     splits
-        Into how many parts a GPU splits the keys of a head; None leaves it to the kernel.
+        Into how many parts a GPU splits the keys of a head; None leaves it to the kernel. What does not split refuses
+        more than one.
     implementation
         ``"auto"``, ``"reference"``, ``"xla"``, ``"pallas_triton"`` or ``"pallas_tpu"``.
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 from rtx_jax.kernels.attention import cudnn
-from rtx_jax.kernels.attention.spec import AttentionSpec, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec
+from rtx_jax.kernels.target import Target
 from tests.aot.targets import h200
 from tests.aot.test_triton import TRITON, backward_of, forward_of
 

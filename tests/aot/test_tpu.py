@@ -13,7 +13,8 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from rtx_jax.kernels.attention import flash_attention, pallas_tpu
-from rtx_jax.kernels.attention.spec import AttentionSpec, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Operands
+from rtx_jax.kernels.target import Target
 from tests.aot.targets import TPU, Program, aval, tpu
 
 MIB = 1 << 20

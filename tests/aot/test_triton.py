@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from rtx_jax.kernels.attention import flash_attention, pallas_triton
-from rtx_jax.kernels.attention.spec import AttentionSpec, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Operands
+from rtx_jax.kernels.target import Target
 from tests.aot.targets import AbsentDevice, Program, aval, gfx942, h200
 
 TRITON = "__gpu$xla.gpu.triton"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,13 +9,12 @@ import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from rtx_jax import errors
-from rtx_jax.kernels.attention.spec import Target
 from rtx_jax.kernels.cross_entropy import cross_entropy
 from rtx_jax.kernels.formula import Arrays, Formula, Request, call
 from rtx_jax.kernels.norm import layer_norm
 from rtx_jax.kernels.rope import rope
 from rtx_jax.kernels.swiglu import swiglu
-from rtx_jax.kernels.words import Candidate, pick
+from rtx_jax.kernels.target import Target
 
 RNG = np.random.default_rng(0)
 
@@ -65,41 +62,6 @@ def test_a_formula_that_is_not_linear_has_no_transpose() -> None:
     formula = Formula("square", _square, _square_back, (True,))
     with pytest.raises(errors.AutogradError, match="linear"):
         jax.linear_transpose(lambda x: call(formula, x)[0], jnp.ones(2))(jnp.ones(2))
-
-
-# The choice
-
-
-def request(platform: str, *, partitioned: bool = False) -> Request:
-    return Request(False, Target(platform), (), (), partitioned)
-
-
-def candidates(*reasons: str, preferred: bool = True) -> tuple[Candidate, ...]:
-    return (Candidate("pallas_tpu", "tpu", reasons, _square, preferred),)
-
-
-def test_auto_takes_what_can() -> None:
-    assert pick("op", "auto", request("tpu"), candidates()) is _square
-    assert pick("op", "auto", request("cpu"), candidates()) is None
-    assert pick("op", "auto", request("tpu"), candidates(preferred=False)) is None
-    assert pick("op", "xla", request("tpu"), candidates()) is None
-    assert pick("op", "pallas_tpu", request("tpu"), candidates(preferred=False)) is _square
-
-
-def test_auto_says_once_why_none_can() -> None:
-    with pytest.warns(errors.FallbackWarning, match="pallas_tpu: for a test"):
-        assert pick("op", "auto", request("tpu"), candidates("for a test")) is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert pick("op", "auto", request("tpu"), candidates("for a test")) is None
-
-
-def test_one_that_was_asked_for_is_refused_with_every_reason() -> None:
-    with pytest.raises(errors.BackendLimitation) as caught:
-        pick("op", "pallas_tpu", request("tpu", partitioned=True), candidates("one", "two"))
-    assert caught.value.operation == "op" and caught.value.fields["backend"] == "pallas_tpu"
-    for part in ("one", "two", "shard_map"):
-        assert part in str(caught.value)
 
 
 # Meshes

@@ -1,8 +1,9 @@
 """Attention: one face, and implementations for any device, CUDA, ROCm and TPU."""
 
+from ..target import Target
 from .face import flash_attention
 from .select import IMPLEMENTATIONS, check_word, explain
-from .spec import AttentionSpec, Gradients, Operands, Target
+from .spec import AttentionSpec, Gradients, Operands
 
 __all__ = [
     "IMPLEMENTATIONS",

@@ -15,8 +15,9 @@ import numpy as np
 from jax import lax
 
 from ..._compat import CudnnCall, cudnn_attention, cudnn_attention_gradients
+from ..target import Target
 from . import pallas_triton, reference, xla
-from .spec import AttentionSpec, Gradients, Operands, Target
+from .spec import AttentionSpec, Gradients, Operands
 
 __all__ = ["NAME", "backward", "forward", "unsupported"]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._compat import JAX_VERSION
 from ...errors import BackendLimitation
+from ..target import Target
 from .pallas_mosaic_gpu_columns import column_sums
 from .pallas_mosaic_gpu_forward import forward_kernel
 from .pallas_mosaic_gpu_key_gradient import key_gradient, key_tile
@@ -34,7 +35,7 @@ from .pallas_mosaic_gpu_sizes import (
     query_gradient_shape,
 )
 from .pallas_mosaic_gpu_tiles import LOG2E, Shape, broadcast_kind
-from .spec import AttentionSpec, Gradients, Operands, Target
+from .spec import AttentionSpec, Gradients, Operands
 
 __all__ = ["ENTROPY", "NAME", "Blocks", "backward", "column_scores", "default_blocks", "forward", "unsupported"]
 

@@ -24,9 +24,10 @@ import numpy as np
 
 from ..._compat import x64
 from ...errors import InvalidArgument
+from ..target import Target
 from .pallas_tpu_chunks import joined, scan_chunks
 from .pallas_tpu_tiles import MAX_MINOR, may_be_empty
-from .spec import AttentionSpec, Gradients, Operands, Target
+from .spec import AttentionSpec, Gradients, Operands
 
 if TYPE_CHECKING:
     from .pallas_tpu_tile import Plan

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from ...errors import InvalidArgument
-from .spec import AttentionSpec, Gradients, Operands, Target
+from ..target import Target
+from .spec import AttentionSpec, Gradients, Operands
 
 __all__ = ["NAME", "Blocks", "backward", "default_blocks", "forward", "unsupported"]
 

@@ -24,6 +24,7 @@ from jax import lax
 from jax.interpreters import ad
 
 from ..._compat import Primitive, explicit_axes, is_zero, register_lowering, result_aval, vary_alike, x64
+from ..target import target_of
 from . import formulas, select
 from .spec import AttentionSpec, Operands
 from .tuned import tuned_blocks
@@ -146,20 +147,20 @@ def _vjp_avals(*avals: jax.core.ShapedArray, call: Call, linear: tuple[str, ...]
 
 
 Facts: TypeAlias = "tuple[str, str, tuple[int, int] | None]"
-"""What `select.target_of` takes."""
+"""What `target_of` takes."""
 
 
 def choose(
     call: Call, target: Facts, partitioned: bool, offering: str | None = None
 ) -> tuple[select.Implementation, AttentionSpec]:
     """Return the implementation of a call, and the call as it is to have it."""
-    device = select.target_of(*target)
+    device = target_of(*target)
     return select.choose(call.spec, device, call.implementation, partitioned, call.relaxed, offering)
 
 
 def _lower(*arrays: jax.Array, call: Call, target: Facts, partitioned: bool) -> tuple[jax.Array, jax.Array]:
     chosen, spec = choose(call, target, partitioned)
-    blocks = tuned_blocks(chosen, spec, select.target_of(*target), "forward")
+    blocks = tuned_blocks(chosen, spec, target_of(*target), "forward")
     return chosen.forward(spec, call.operands(arrays), blocks=blocks)
 
 
@@ -181,7 +182,7 @@ def _lower_vjp(
     operands = call.operands(arrays[:count])
     out, lse, d_out, d_lse = arrays[count:]
     chosen, spec = choose(call, target, partitioned)
-    blocks = tuned_blocks(chosen, spec, select.target_of(*target), "backward")
+    blocks = tuned_blocks(chosen, spec, target_of(*target), "backward")
     found = chosen.backward(spec, operands, out, lse, d_out, d_lse, bias="bias" in linear, blocks=blocks)
     return [getattr(found, name) for name in linear]
 

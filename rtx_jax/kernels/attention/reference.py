@@ -14,9 +14,10 @@ import numpy as np
 from jax import lax
 
 from ..._compat import guard_dot
+from ..target import Target
 from . import formulas
 from .products import finite, product
-from .spec import AttentionSpec, Gradients, Operands, Target
+from .spec import AttentionSpec, Gradients, Operands
 
 __all__ = ["NAME", "backward", "forward", "keep", "scores", "unsupported"]
 

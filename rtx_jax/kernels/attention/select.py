@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import warnings
 from dataclasses import replace
 from typing import Protocol
 
 import jax
 
 from ...checks.choices import implementation
-from ...errors import BackendLimitation, FallbackWarning
+from ..choice import Candidate
+from ..choice import choose as _choose
+from ..target import Target
 from ..tuning import Blocks
-from .spec import AttentionSpec, Gradients, Operands, Target
+from .spec import AttentionSpec, Gradients, Operands
 
-__all__ = ["IMPLEMENTATIONS", "Implementation", "check_word", "choose", "explain", "order", "target_of"]
+__all__ = ["IMPLEMENTATIONS", "Implementation", "check_word", "choose", "explain", "module", "order"]
 
 IMPLEMENTATIONS = ("reference", "xla", "cudnn", "pallas_triton", "pallas_mosaic_gpu", "pallas_tpu")
 """The words of `implementation=`, beside ``"auto"``; each is the module of that name."""
-
-# What NVIDIA calls its cards, by the compute capability of the ones the table tells apart.
-_CARDS: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
-    ((10, 0), ("B100", "B200", "B300", "GB200", "GB300")),
-    ((9, 0), ("H100", "H200", "H800", "H20", "GH200")),
-    ((12, 0), ("RTX 50", "RTX PRO 6000 Blackwell")),
-    ((8, 9), ("L4", "L40", "RTX 40", "RTX 6000 Ada")),
-    ((8, 6), ("A10", "A40", "RTX 30", "RTX A")),
-    ((8, 0), ("A100", "A800", "A30")),
-    ((7, 5), ("T4", "RTX 20")),
-)
 
 
 class Implementation(Protocol):
@@ -73,22 +62,6 @@ def check_word(operation: str, word: object) -> str:
         There is none of that name.
     """
     return implementation(operation, word, ("auto", *IMPLEMENTATIONS))
-
-
-def target_of(platform: str, kind: str = "", capability: tuple[int, int] | None = None) -> Target:
-    """Return the device that a program is lowered for, with the compute capability that its name tells."""
-    if platform == "cuda" and capability is None:
-        words = kind.replace("NVIDIA ", "")
-        capability = next((c for c, names in _CARDS for name in names if _names(words, name)), None)
-    return Target(platform, kind, capability)
-
-
-def _names(words: str, name: str) -> bool:
-    """Tell whether a card is of that name, so that "L4" is not "L40" but "RTX 40" is "RTX 4090"."""
-    at = words.find(name)
-    if at < 0 or (at and words[at - 1].isalnum()):
-        return False
-    return name.startswith("RTX") or not words[at + len(name) :][:1].isdigit()
 
 
 def order(spec: AttentionSpec, target: Target) -> tuple[str, ...]:
@@ -155,36 +128,27 @@ def choose(
         None of a device's kernels can run it, once for each set of reasons.
     """
     names = order(spec, target) if word == "auto" else (word,)
-    refused: dict[str, list[str]] = {}
-    able: list[tuple[Implementation, AttentionSpec]] = []
-    for name in names:
-        reasons, taken = _reasons(name, spec, target, partitioned, relaxed)
-        if reasons:
-            refused[name] = reasons
-            continue
-        if offering is None or hasattr(module(name), offering):
-            able = [(module(name), taken)]
-            break
-        able.append((module(name), taken))
-    if not able:
-        raise _refusal(word, target, refused)
-    if able[0][0].NAME == "xla" and refused:
-        _notice(target.platform, tuple((n, tuple(r)) for n, r in refused.items()))
-    return able[0]
+    return _choose(
+        "flash_attention",
+        word,
+        target,
+        (_candidate(name, spec, target, relaxed) for name in names),
+        partitioned=partitioned,
+        suits=None if offering is None else lambda able: hasattr(able[0], offering),
+    )
 
 
-def _reasons(
-    name: str, spec: AttentionSpec, target: Target, partitioned: bool, relaxed: bool
-) -> tuple[list[str], AttentionSpec]:
-    """Return why an implementation cannot run a call, and the call as it could."""
-    reasons = module(name).unsupported(spec, target)
+def _candidate(
+    name: str, spec: AttentionSpec, target: Target, relaxed: bool
+) -> Candidate[tuple[Implementation, AttentionSpec]]:
+    """Return an implementation with the call as it could run it, and why it cannot."""
+    found = module(name)
+    reasons = found.unsupported(spec, target)
     if reasons and relaxed and spec.nan_safe:
         spec = replace(spec, nan_safe=False)
-        reasons = module(name).unsupported(spec, target)
+        reasons = found.unsupported(spec, target)
     reasons = reasons + _eight_bits(spec, target)
-    if partitioned and (name == "cudnn" or name.startswith("pallas")):
-        reasons.append("XLA divides the arrays among devices, which it cannot do in a kernel: use jax.shard_map")
-    return reasons, spec
+    return Candidate(name, (found, spec), reasons, plain=name in ("reference", "xla"))
 
 
 def _eight_bits(spec: AttentionSpec, target: Target) -> list[str]:
@@ -203,26 +167,3 @@ def module(name: str) -> Implementation:
     """Return the module of an implementation; those for accelerators are imported on first use."""
     found: Implementation = importlib.import_module(f".{name}", __package__)
     return found
-
-
-def _refusal(word: str, target: Target, refused: dict[str, list[str]]) -> BackendLimitation:
-    reasons = ". ".join(f"{name}: {'; '.join(why)}" for name, why in refused.items())
-    remedy = "Leave out what they cannot do." if word == "auto" else "Use 'auto', or leave out what it cannot do."
-    return BackendLimitation(
-        "flash_attention",
-        "implementation",
-        got=f"{word!r} on {target.kind or target.platform or 'an unknown platform'}",
-        wanted="one that can run this call",
-        remedy=f"{reasons}. {remedy}",
-        backend=word,
-        reason=reasons,
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def _notice(platform: str, refused: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
-    reasons = ". ".join(f"{name}: {'; '.join(why)}" for name, why in refused)
-    warnings.warn(
-        FallbackWarning(f"flash_attention on {platform} runs as plain XLA, as no kernel can run it ({reasons})"),
-        stacklevel=2,
-    )

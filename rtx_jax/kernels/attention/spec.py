@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-__all__ = ["AttentionSpec", "Gradients", "Operands", "Target"]
+__all__ = ["AttentionSpec", "Gradients", "Operands"]
 
 
 class Operands(NamedTuple):
@@ -133,22 +133,3 @@ class AttentionSpec:
     def accumulator(self) -> np.dtype:
         """The dtype of statistics and sums."""
         return np.dtype(np.float64 if self.dtype == np.float64 else np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The device that a call is for.
-
-    Attributes
-    ----------
-    platform
-        ``"cpu"``, ``"cuda"``, ``"rocm"``, ``"tpu"``, or another word of PJRT.
-    kind
-        The device kind, as ``"NVIDIA H200"``, ``"gfx942"`` or ``"TPU v5e"``; empty where nobody knows.
-    capability
-        CUDA's compute capability, as (9, 0).
-    """
-
-    platform: str
-    kind: str = ""
-    capability: tuple[int, int] | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 
 from .. import tuning
+from ..target import Target
 from .select import Implementation
-from .spec import AttentionSpec, Target
+from .spec import AttentionSpec
 
 __all__ = ["default_blocks", "kernel_name", "shape_class", "tuned_blocks"]
 

@@ -6,7 +6,8 @@ first for all.
 
 from __future__ import annotations
 
-from .spec import AttentionSpec, Target
+from ..target import Target
+from .spec import AttentionSpec
 from .tiles import Blocks, default_blocks
 from .xla_backward import backward
 from .xla_forward import forward

@@ -90,7 +90,8 @@ def decode_attention(
     precision
         Of float32 products: ``"highest"``, ``"high"`` or ``"default"``, the device's own. None is the first.
     splits
-        Into how many parts a GPU splits the keys of a head, so that few heads keep it busy; None lets it choose.
+        Into how many parts a GPU splits the keys of a head, so that few heads keep it busy; None lets it choose. What
+        does not split refuses more than one.
     implementation
         ``"auto"``, or one by name: ``"reference"``, ``"xla"``, ``"pallas_triton"``, ``"pallas_tpu"``.
 

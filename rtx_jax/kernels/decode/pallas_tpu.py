@@ -24,10 +24,10 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from ..attention.spec import Target
+from ..target import Target
 from .plain import scores_of
 from .ranges import row_ranges, union_range
-from .spec import DecodeOperands, DecodeSpec, Partial, is_quantized
+from .spec import DecodeOperands, DecodeSpec, Partial, is_quantized, whole_only
 from .splits import safe_top
 
 __all__ = ["NAME", "partial", "unsupported"]
@@ -60,7 +60,7 @@ def unsupported(spec: DecodeSpec, target: Target) -> list[str]:
         reasons.append(f"the table has more than {_MAX_TABLE} entries, which the scalar memory does not hold")
     if 0 in (spec.batch, spec.queries, spec.keys, spec.heads, spec.size, spec.value_size):
         reasons.append("an operand is empty")
-    return reasons
+    return reasons + whole_only(spec)
 
 
 @dataclass(frozen=True, slots=True)

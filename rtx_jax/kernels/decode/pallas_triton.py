@@ -17,7 +17,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from .. import _triton as triton
-from ..attention.spec import Target
+from ..target import Target
 from .plain import scores_of
 from .ranges import row_range, union_range
 from .spec import DecodeOperands, DecodeSpec, Partial, is_quantized

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..._compat import guard_dot
-from ..attention.spec import Target
+from ..target import Target
 from .ranges import row_ranges, union_range
-from .spec import DecodeOperands, DecodeSpec, Partial
+from .spec import DecodeOperands, DecodeSpec, Partial, whole_only
 from .splits import finish, safe_top
 
 __all__ = ["NAME", "forward", "partial", "scores_of", "unsupported"]
@@ -23,9 +23,9 @@ NAME = "reference"
 
 
 def unsupported(spec: DecodeSpec, target: Target) -> list[str]:
-    """Return why this implementation cannot do a call, in words: it always can."""
-    del spec, target
-    return []
+    """Return why this implementation cannot do a call, in words: all but parts."""
+    del target
+    return whole_only(spec)
 
 
 def forward(spec: DecodeSpec, operands: DecodeOperands) -> tuple[jax.Array, jax.Array]:

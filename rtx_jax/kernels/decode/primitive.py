@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
 from ..._compat import Primitive, is_partitioned, lowering_target, result_avals, vary_alike, x64
-from ..attention.spec import Target
+from ..target import Target
 from . import plain, select, xla
 from .spec import DecodeOperands, DecodeSpec
 from .splits import finish

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import warnings
 from typing import Protocol
 
 from ...checks import choices as _choices
-from ...errors import BackendLimitation, FallbackWarning
-from ..attention.spec import Target
+from ..choice import Candidate
+from ..choice import choose as _choose
+from ..target import Target
 from .spec import DecodeOperands, DecodeSpec, Partial
 
 __all__ = ["MODULES", "Implementation", "check", "choose", "load"]
@@ -61,46 +60,20 @@ def choose(spec: DecodeSpec, implementation: str, target: Target, *, partitioned
     Raises
     ------
     BackendLimitation
-        It was asked for by name, and cannot do the call; all reasons are listed.
+        It was asked for by name and cannot do the call, or none can; all reasons are listed.
+
+    Warns
+    -----
+    FallbackWarning
+        No kernel of this device can do the call, so that plain XLA does; once for each set of reasons.
     """
     operation = "paged_attention" if spec.page else "decode_attention"
-    if implementation != "auto":
-        chosen = load(implementation)
-        reasons = _reasons(chosen, spec, target, partitioned)
-        if reasons:
-            raise BackendLimitation(
-                operation,
-                "implementation",
-                got=f"{implementation!r}, which cannot do this: {'; '.join(reasons)}",
-                wanted="one that can",
-                remedy="'auto' takes one that can.",
-                backend=implementation,
-                reason="; ".join(reasons),
-            )
-        return chosen
-    for name in _ORDER.get(target.platform, ("xla",)):
-        chosen = load(name)
-        reasons = _reasons(chosen, spec, target, partitioned)
-        if not reasons:
-            return chosen
-        _notice(operation, name, target.platform, tuple(reasons))
-    return load("xla")
-
-
-def _reasons(chosen: Implementation, spec: DecodeSpec, target: Target, partitioned: bool) -> list[str]:
-    reasons = chosen.unsupported(spec, target)
-    if partitioned and chosen.NAME.startswith("pallas"):
-        reasons.append("the program is divided among devices by XLA: put the call under jax.shard_map")
-    return reasons
-
-
-@functools.lru_cache(maxsize=256)
-def _notice(operation: str, name: str, platform: str, reasons: tuple[str, ...]) -> None:
-    """Say once that a faster implementation was passed over."""
-    warnings.warn(
-        FallbackWarning(
-            f"{operation}: implementation {name!r} of {platform} is passed over: {'; '.join(reasons)}. "
-            "A slower one runs instead."
-        ),
-        stacklevel=2,
+    names = _ORDER.get(target.platform, ("xla",)) if implementation == "auto" else (implementation,)
+    return _choose(
+        operation, implementation, target, (_candidate(name, spec, target) for name in names), partitioned=partitioned
     )
+
+
+def _candidate(name: str, spec: DecodeSpec, target: Target) -> Candidate[Implementation]:
+    found = load(name)
+    return Candidate(name, found, found.unsupported(spec, target), plain=not found.NAME.startswith("pallas"))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["DecodeOperands", "DecodeSpec", "Partial", "is_quantized"]
+__all__ = ["DecodeOperands", "DecodeSpec", "Partial", "is_quantized", "whole_only"]
 
 _PLAIN = ("float64", "float32", "bfloat16", "float16")
 
@@ -142,3 +142,13 @@ class DecodeSpec:
         """The dtype of the factors of products on matrix units: the narrowest that holds queries and cache exactly."""
         plain = {x for x in (self.dtype, self.key_dtype, self.value_dtype) if not is_quantized(x)}
         return plain.pop() if len(plain) == 1 else np.dtype(jnp.result_type(*plain))
+
+
+def whole_only(spec: DecodeSpec) -> list[str]:
+    """Return why an implementation that does not split the keys cannot do a call."""
+    nothing = 0 in (spec.batch, spec.queries, spec.keys, spec.heads, spec.size, spec.value_size)
+    return (
+        []
+        if nothing or spec.splits in (None, 1)
+        else [f"it does not split the keys, and splits={spec.splits} is for GPUs"]
+    )

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..attention.spec import Target
+from ..target import Target
 from . import plain
 from .narrow import sliceable, widen
 from .ranges import row_ranges, union_range
-from .spec import DecodeOperands, DecodeSpec, Partial
+from .spec import DecodeOperands, DecodeSpec, Partial, whole_only
 from .splits import safe_top
 
 __all__ = ["NAME", "block_of", "partial", "unsupported"]
@@ -37,9 +37,9 @@ _UNROLLED_HEADS = 16
 
 
 def unsupported(spec: DecodeSpec, target: Target) -> list[str]:
-    """Return why this implementation cannot do a call, in words: it always can."""
-    del spec, target
-    return []
+    """Return why this implementation cannot do a call, in words: all but parts."""
+    del target
+    return whole_only(spec)
 
 
 def block_of(spec: DecodeSpec) -> int:

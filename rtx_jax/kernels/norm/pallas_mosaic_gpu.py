@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 
 from .._hopper import PROCESSORS, SHARED_BYTES, THREADS, mosaic, rows_layout, unsupported_target
-from ..attention.spec import Target
 from ..rope.shape import largest_divisor
+from ..target import Target
 from .spec import NormSpec
 
 __all__ = ["NAME", "backward", "unsupported"]

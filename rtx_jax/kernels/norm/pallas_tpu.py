@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..attention.spec import Target
+from ..target import Target
 from .spec import NormSpec
 
 __all__ = ["NAME", "backward", "unsupported"]

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import jax
 
 from ...checks import choices
+from ..choice import Candidate
+from ..choice import choose as _choose
 from ..formula import Arrays, Implementation, Request
-from ..words import Candidate, pick
 from . import pallas_mosaic_gpu, pallas_tpu, xla
 from .spec import NormSpec
 
@@ -36,27 +37,23 @@ def choose(request: Request, *, spec: NormSpec, words: str) -> Implementation | 
     run = functools.partial(_run, spec=spec, wanted=wanted)
     if words == "auto" and target.platform == "cpu" and not request.partitioned:
         return run(xla.backward_by_blocks)
-    kernel = pick(
-        "layer_norm" if spec.centred else "rms_norm",
-        words,
-        request,
-        (
-            Candidate(
-                pallas_tpu.NAME,
-                "tpu",
-                pallas_tpu.unsupported(size, x.dtype, wanted, target),
-                run(pallas_tpu.backward),
-                preferred=wanted[0],
-            ),
-            Candidate(
-                pallas_mosaic_gpu.NAME,
-                "cuda",
-                pallas_mosaic_gpu.unsupported(size, x.dtype, spec, wanted, target),
-                run(pallas_mosaic_gpu.backward),
-                preferred=target.capability == (9, 0) and wanted[0],
-            ),
+    kernels: tuple[Candidate[Implementation | None], ...] = (
+        Candidate(
+            pallas_tpu.NAME,
+            run(pallas_tpu.backward),
+            pallas_tpu.unsupported(size, x.dtype, wanted, target),
+            considered=target.platform == "tpu" and wanted[0],
         ),
+        Candidate(
+            pallas_mosaic_gpu.NAME,
+            run(pallas_mosaic_gpu.backward),
+            pallas_mosaic_gpu.unsupported(size, x.dtype, spec, wanted, target),
+            considered=target.capability == (9, 0) and wanted[0],
+        ),
+        Candidate("xla", None, plain=True),
     )
+    operation = "layer_norm" if spec.centred else "rms_norm"
+    kernel = _choose(operation, words, target, kernels, partitioned=request.partitioned)
     return kernel if request.backward else None
 
 

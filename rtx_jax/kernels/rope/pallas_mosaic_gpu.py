@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from .._hopper import PROCESSORS, THREADS, mosaic, rows_layout, unsupported_target
-from ..attention.spec import Target
+from ..target import Target
 from .shape import TurnShape
 
 __all__ = ["NAME", "turn", "unsupported"]

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..attention.spec import Target
+from ..target import Target
 from .shape import TurnShape
 
 __all__ = ["NAME", "turn", "unsupported"]

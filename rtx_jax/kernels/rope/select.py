@@ -9,8 +9,9 @@ from types import ModuleType
 import jax
 
 from ...checks import choices
+from ..choice import Candidate
+from ..choice import choose as _choose
 from ..formula import Arrays, Implementation, Request
-from ..words import Candidate, pick
 from . import pallas_mosaic_gpu, pallas_tpu, xla
 from .shape import TurnShape
 
@@ -41,27 +42,22 @@ def choose(request: Request, *, layout: str, words: str, aliased: bool) -> Imple
             return functools.partial(_back, turn=turn, wanted=request.wanted, layout=layout)
         return functools.partial(_forth, turn=turn)
 
-    kernel = pick(
-        "rope",
-        words,
-        request,
-        (
-            Candidate(
-                pallas_tpu.NAME,
-                "tpu",
-                pallas_tpu.unsupported(shape, dtype, target),
-                run(pallas_tpu),
-                preferred=x.shape[-1] % 128 == 0,
-            ),
-            Candidate(
-                pallas_mosaic_gpu.NAME,
-                "cuda",
-                pallas_mosaic_gpu.unsupported(shape, dtype, layout, target),
-                run(pallas_mosaic_gpu),
-                preferred=target.capability == (9, 0),
-            ),
+    kernels: tuple[Candidate[Implementation | None], ...] = (
+        Candidate(
+            pallas_tpu.NAME,
+            run(pallas_tpu),
+            pallas_tpu.unsupported(shape, dtype, target),
+            considered=target.platform == "tpu" and x.shape[-1] % 128 == 0,
         ),
+        Candidate(
+            pallas_mosaic_gpu.NAME,
+            run(pallas_mosaic_gpu),
+            pallas_mosaic_gpu.unsupported(shape, dtype, layout, target),
+            considered=target.capability == (9, 0),
+        ),
+        Candidate("xla", None, plain=True),
     )
+    kernel = _choose("rope", words, target, kernels, partitioned=request.partitioned)
     if kernel is None and aliased and not request.backward and shape is not None and not request.partitioned:
         return functools.partial(_forth, turn=functools.partial(xla.turn_by_blocks, layout=layout, shape=shape))
     return kernel

@@ -12,7 +12,8 @@ import pytest
 
 from rtx_jax._compat import CudnnCall
 from rtx_jax.kernels.attention import cudnn
-from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands
+from rtx_jax.kernels.target import Target
 from tests.kernels.attention.dense import Exact, attend, random_operands, seen_keys
 
 HOPPER = Target("cuda", "NVIDIA H200", (9, 0))

@@ -16,7 +16,8 @@ from rtx_jax.kernels.attention import pallas_mosaic_gpu
 from rtx_jax.kernels.attention.pallas_mosaic_gpu import Blocks
 from rtx_jax.kernels.attention.pallas_mosaic_gpu_operands import seen_keys, segment_blocks
 from rtx_jax.kernels.attention.pallas_mosaic_gpu_tiles import Shape
-from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands
+from rtx_jax.kernels.target import Target
 from tests.kernels.attention import dense
 
 HAS_MOSAIC = JAX_VERSION >= (0, 12)

@@ -17,7 +17,8 @@ from jax.experimental.pallas import tpu as pltpu
 from rtx_jax.errors import InvalidArgument
 from rtx_jax.kernels.attention import pallas_tpu
 from rtx_jax.kernels.attention.pallas_tpu_tiles import HIDDEN, PLAIN, list_tiles, may_be_empty, tile_kinds
-from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands
+from rtx_jax.kernels.target import Target
 from tests.kernels.attention.dense import attend, seen_keys
 
 BLOCKS = pallas_tpu.Blocks(128, 256, 128)

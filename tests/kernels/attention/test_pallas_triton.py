@@ -17,7 +17,8 @@ from rtx_jax.kernels.attention import pallas_triton, pallas_triton_backward
 from rtx_jax.kernels.attention.pallas_triton import Blocks
 from rtx_jax.kernels.attention.pallas_triton_operands import tile_bounds
 from rtx_jax.kernels.attention.pallas_triton_spans import Grid, Head
-from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Gradients, Operands
+from rtx_jax.kernels.target import Target
 from tests.kernels.attention.cover import FEATURES, pairwise, spec_of
 from tests.kernels.attention.dense import attend, random_operands, seen_keys
 

@@ -14,6 +14,7 @@ import pytest
 
 from rtx_jax._compat import JAX_VERSION
 from rtx_jax.errors import BackendLimitation, FallbackWarning, InvalidArgument
+from rtx_jax.kernels import choice
 from rtx_jax.kernels.attention import (
     IMPLEMENTATIONS,
     AttentionSpec,
@@ -23,6 +24,7 @@ from rtx_jax.kernels.attention import (
     flash_attention,
     select,
 )
+from rtx_jax.kernels.target import target_of
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 SPEC = AttentionSpec(1, 128, 128, 4, 4, 64, 64, BF16, scale=0.125, window=(None, 0))
@@ -73,8 +75,8 @@ def test_the_table(target: Target, spec: AttentionSpec, want: list[str]) -> None
     ],
 )
 def test_the_compute_capability_that_a_name_tells(kind: str, capability: tuple[int, int] | None) -> None:
-    assert select.target_of("cuda", kind).capability == capability
-    assert select.target_of("cuda", kind, (9, 0)).capability == (9, 0)
+    assert target_of("cuda", kind).capability == capability
+    assert target_of("cuda", kind, (9, 0)).capability == (9, 0)
 
 
 def test_each_word_is_a_module_of_that_name() -> None:
@@ -98,7 +100,7 @@ def test_what_a_kernel_has_beside_the_result_decides() -> None:
 
 def test_one_notice_where_no_kernel_can() -> None:
     spec = replace(SPEC, dtype=np.dtype(np.float64))
-    select._notice.cache_clear()
+    choice._notice.cache_clear()
     with pytest.warns(FallbackWarning, match="pallas_triton: .*float64") as caught:
         assert select.choose(spec, AMPERE)[0].NAME == "xla"
     assert len(caught) == 1

@@ -11,8 +11,9 @@ import pytest
 from rtx_jax.errors import FallbackWarning
 from rtx_jax.kernels import tuning
 from rtx_jax.kernels.attention import pallas_triton, reference, xla
-from rtx_jax.kernels.attention.spec import AttentionSpec, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec
 from rtx_jax.kernels.attention.tuned import default_blocks, kernel_name, shape_class, tuned_blocks
+from rtx_jax.kernels.target import Target
 
 SPEC = AttentionSpec(1, 1000, 1000, 8, 8, 64, 64, np.dtype(np.float32), window=(None, 0))
 CPU = Target("cpu", "cpu")

@@ -14,8 +14,9 @@ import pytest
 
 from rtx_jax._compat import x64
 from rtx_jax.kernels.attention import xla
-from rtx_jax.kernels.attention.spec import AttentionSpec, Operands, Target
+from rtx_jax.kernels.attention.spec import AttentionSpec, Operands
 from rtx_jax.kernels.attention.tiles import Tiles, default_blocks, diagonals, fitting_blocks
+from rtx_jax.kernels.target import Target
 from tests.kernels.attention.dense import Exact, attend, random_operands, seen_keys
 
 NAN, INF = math.nan, math.inf

@@ -20,9 +20,9 @@ from rtx_jax.errors import (
     ShapeMismatch,
     UnsupportedDType,
 )
-from rtx_jax.kernels.attention.spec import Target
 from rtx_jax.kernels.decode import decode_attention, paged_attention, select
 from rtx_jax.kernels.decode.spec import DecodeSpec
+from rtx_jax.kernels.target import Target
 
 QUERY, CACHE = jnp.ones((2, 1, 4, 8)), jnp.ones((2, 16, 2, 8))
 PAGES, TABLE = jnp.ones((5, 4, 2, 8)), jnp.zeros((2, 3), jnp.int32)
@@ -106,7 +106,7 @@ def test_each_platform_has_its_kernel() -> None:
 
 def test_a_kernel_that_cannot_is_passed_over_with_one_notice() -> None:
     wide = spec(queries=1000)
-    with pytest.warns(FallbackWarning, match="'pallas_triton' of cuda is passed over: 1000 rows of queries"):
+    with pytest.warns(FallbackWarning, match="runs as plain XLA.*pallas_triton: 1000 rows of queries"):
         assert select.choose(wide, "auto", Target("cuda")).NAME == "xla"
     assert select.choose(wide, "auto", Target("cuda")).NAME == "xla"
     # Where no kernel is made for the platform, there is nothing to say.
@@ -114,7 +114,7 @@ def test_a_kernel_that_cannot_is_passed_over_with_one_notice() -> None:
 
 
 def test_a_program_that_xla_divides_has_no_kernel() -> None:
-    with pytest.raises(BackendLimitation, match=re.escape("put the call under jax.shard_map")):
+    with pytest.raises(BackendLimitation, match=re.escape("use jax.shard_map")):
         select.choose(spec(), "pallas_tpu", Target("tpu"), partitioned=True)
 
 
@@ -179,3 +179,12 @@ def test_lengths_that_there_is_no_room_for(case: str, face: bool) -> None:
 def test_traced_lengths_beyond_the_cache_raise_nothing() -> None:
     found = jax.jit(decode_attention)(QUERY, CACHE, CACHE, jnp.asarray([99, 16], jnp.int32))
     assert (found == decode_attention(QUERY, CACHE, CACHE)).all()
+
+
+def test_parts_are_refused_where_nothing_takes_them() -> None:
+    with pytest.raises(BackendLimitation, match="xla: it does not split the keys, and splits=4 is for GPUs"):
+        decode_attention(QUERY, CACHE, CACHE, splits=4)
+    for name in ("reference", "xla", "pallas_tpu"):
+        assert select.load(name).unsupported(spec(splits=4), Target("tpu"))
+    assert select.choose(spec(splits=4), "auto", Target("cuda")).NAME == "pallas_triton"
+    assert select.choose(spec(splits=1), "auto", Target("cpu")).NAME == "xla"

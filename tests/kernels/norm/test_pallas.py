@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from rtx_jax._compat import JAX_VERSION
-from rtx_jax.kernels.attention.spec import Target
 from rtx_jax.kernels.norm import pallas_mosaic_gpu, pallas_tpu
 from rtx_jax.kernels.norm.spec import NormSpec
+from rtx_jax.kernels.target import Target
 from tests.kernels.norm.oracle import gradients
 
 F32, F64, BF16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16)

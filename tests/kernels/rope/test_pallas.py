@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from rtx_jax._compat import JAX_VERSION
-from rtx_jax.kernels.attention.spec import Target
 from rtx_jax.kernels.rope import pallas_mosaic_gpu, pallas_tpu
 from rtx_jax.kernels.rope.shape import TurnShape
+from rtx_jax.kernels.target import Target
 from tests.kernels.rope.oracle import turned
 
 F32, F16, BF16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
