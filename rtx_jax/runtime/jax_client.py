@@ -45,7 +45,7 @@ class JaxClient(Client):
         self.jax_device = jax_device
         # On the CPU the host reads the memory where it is.
         self._is_host = jax_device.platform == "cpu"
-        self._events = InFlight(jax_device)
+        self._events = InFlight(jax_device, self.lock)
 
     def synchronize(self) -> None:
         """Wait until all work that was given to the device is done: computations, copies, callbacks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import jax
@@ -15,10 +16,10 @@ __all__ = ["InFlight", "JaxEvent"]
 class JaxEvent(Event):
     """The arrays of a device whose values were not there yet; they are kept until they are."""
 
-    __slots__ = ("__weakref__", "_pending")
+    __slots__ = ("__weakref__", "_lock", "_pending")
 
-    def __init__(self, pending: list[jax.Array]) -> None:
-        self._pending = pending
+    def __init__(self, pending: list[jax.Array], lock: threading.RLock) -> None:
+        self._pending, self._lock = pending, lock
 
     @property
     def ready(self) -> bool:
@@ -32,12 +33,13 @@ class JaxEvent(Event):
 
     def wait(self) -> None:
         """Wait until the work is done."""
-        for array in self._pending:
-            try:
-                array.block_until_ready()
-            except RuntimeError:  # given away meanwhile, or failed: nothing is left to wait for
-                continue
-        self._pending = []
+        while self._pending:
+            for array in list(self._pending):  # more may come, made of those that are given away
+                try:
+                    array.block_until_ready()
+                except RuntimeError:  # given away, or failed: nothing is left to wait for
+                    continue
+            self.prune()
 
     def follow(self, old: jax.Array, new: jax.Array) -> None:
         """Wait for `new` too, which was made of `old`, if the event waits for `old`."""
@@ -46,10 +48,10 @@ class JaxEvent(Event):
 
 
 class InFlight:
-    """Makes the events of one device."""
+    """Makes the events of one device; `lock` is its client's."""
 
-    def __init__(self, device: jax.Device) -> None:
-        self._device = device
+    def __init__(self, device: jax.Device, lock: threading.RLock) -> None:
+        self._device, self._lock = device, lock
         self._marker = None if device.platform == "cpu" else jax.jit(lambda x: x + 1)
         self._events: weakref.WeakSet[JaxEvent] = weakref.WeakSet()
 
@@ -57,15 +59,11 @@ class InFlight:
         """Return an event for what is being computed now."""
         for event in list(self._events):
             event.prune()
-        pending = [
-            array
-            for array in jax.live_arrays()
-            if not array.is_deleted() and self._device in array.devices() and not _is_done(array)
-        ]
+        pending = [array for array in jax.live_arrays() if not _is_done(array) and self._device in array.devices()]
         if self._marker is not None:
             # The device works in order: this is done when all before it is, of dropped arrays too.
             pending.append(self._marker(jax.device_put(jnp.int32(0), self._device)))
-        event = JaxEvent(pending)
+        event = JaxEvent(pending, self._lock)
         if pending:
             self._events.add(event)
         return event
@@ -79,6 +77,7 @@ class InFlight:
 
 def _is_done(array: jax.Array) -> bool:
     try:
-        return bool(array.is_ready())  # type: ignore[attr-defined]
-    except RuntimeError:  # given away: whoever took it is among the arrays
+        # Asking a deleted array crashes JAX 0.10.2.
+        return array.is_deleted() or bool(array.is_ready())  # type: ignore[attr-defined]
+    except RuntimeError:  # given away: whoever took it is among the arrays; or failed
         return True

@@ -16,6 +16,7 @@ from .jax_client import JaxClient
 __all__ = ["JaxRuntime"]
 
 _clients: dict[jax.Device, JaxClient] = {}
+_devices: dict[str, list[jax.Device]] = {}
 _lock = threading.Lock()
 
 
@@ -133,13 +134,16 @@ class JaxRuntime(Runtime):
             return client
 
     def _there(self) -> list[jax.Device]:
+        if self._kind in _devices:  # asking the platforms takes a millisecond
+            return _devices[self._kind]
         found = core_devices.platforms().get(self._kind)
-        if isinstance(found, list):
-            return found
         if found is None:  # a plugin that is not known by name
             first = core_devices.resolve(self._kind, "JaxRuntime")
             assert isinstance(first, jax.Device)
-            return list(jax.local_devices(backend=first.platform))
+            found = list(jax.local_devices(backend=first.platform))
+        if isinstance(found, list):
+            _devices[self._kind] = found
+            return found
         raise BackendUnavailable(
             "JaxRuntime",
             "platform",

@@ -88,8 +88,8 @@ def test_an_event_of_another_device() -> None:
 def test_an_event_follows_a_buffer_that_is_written() -> None:
     """A write donates the array that the event waits for; what replaces it is made of it."""
     old, new = slow(OPERAND), slow(OPERAND)
-    events = InFlight(jax.devices("cpu")[0])
-    event = JaxEvent([old])
+    events = InFlight(jax.devices("cpu")[0], threading.RLock())
+    event = JaxEvent([old], events._lock)
     events._events.add(event)
     events.follow(old, new)
     old.delete()
