@@ -12,13 +12,13 @@ import numpy as np
 import rtx_jax as xp
 
 from .._compat import x64
-from ..backend import Backend, JaxBackend
+from ..backend import Autodiff, Backend, JaxBackend
 from ..backend.core import Tensor
 from ..core.devices import DeviceLike, device_name, platform_of, resolve
-from ..core.dtypes import WIDE, default_int, has_wide_floats
+from ..core.dtypes import REAL_FLOATING, WIDE, default_int, has_wide_floats
 from .ulp import Values
 
-__all__ = ["BackendFace", "Face", "NamespaceFace", "Trees"]
+__all__ = ["AutodiffFace", "BackendFace", "Face", "NamespaceFace", "Trees", "face_of"]
 
 Trees = list[list[object]]
 """For each case, its tensors."""
@@ -193,6 +193,91 @@ class BackendFace:
     def weighted(self, leaf: object, weights: object, /) -> object:
         """Return the sum of products, a number."""
         return jnp.sum(leaf * weights)  # type: ignore[operator]
+
+
+class AutodiffFace(BackendFace):
+    """A backend that records: operands are marked, so that every operation is recorded, and gradients are its own.
+
+    Parameters
+    ----------
+    backend, device
+        As of `BackendFace`.
+    """
+
+    def __init__(self, backend: Autodiff, device: DeviceLike | None = None) -> None:
+        super().__init__(backend, device)
+        self._autodiff = backend
+
+    def put(self, values: Values, /) -> object:
+        """Return a tensor on the device, marked where it has a gradient."""
+        return self._marked(super().put(values))
+
+    def _marked(self, tensor: object) -> object:
+        known = tensor.dtype in REAL_FLOATING  # type: ignore[attr-defined]
+        return self._autodiff.require_grad(tensor) if known else tensor  # type: ignore[arg-type]
+
+    def _value(self, tensor: object) -> object:
+        return self._autodiff.detach(tensor)  # type: ignore[arg-type]
+
+    def jit(self, program: Callable[[Trees], Trees], /) -> Callable[[Trees], Trees]:
+        """Compile a program of tensors that are marked inside of it."""
+
+        def inside(trees: Trees) -> Trees:
+            results: Trees = _each(self._value, program(_each(self._marked, trees)))
+            return results
+
+        compiled = super().jit(inside)
+        return lambda trees: compiled(_each(self._value, trees))
+
+    def vmap(self, function: Callable[..., list[object]], rows: Sequence[object], /) -> list[object]:
+        """Map over the first axis of each tensor; the rows are marked."""
+
+        def inside(*row: object) -> list[object]:
+            return [self._value(x) for x in function(*map(self._marked, row))]
+
+        return super().vmap(inside, [self._value(x) for x in rows])
+
+    def grad(self, loss: Callable[[Trees], object], /) -> Callable[[Trees], Trees]:
+        """Return the gradient of a number that is recorded."""
+
+        def gradient(trees: Trees) -> Trees:
+            marked = _each(self._marked, _each(self._value, trees))
+            total = loss(marked)
+            assert isinstance(total, _Total)
+            gradients = self._autodiff.backward(total.value)
+            return _each(lambda x: gradients.get(x, self._zeros(x)), marked)
+
+        return gradient
+
+    def _zeros(self, x: object) -> Tensor:
+        return self.backend.zeros(x.shape, dtype=x.dtype, device=self._device)  # type: ignore[attr-defined]
+
+    def weighted(self, leaf: object, weights: object, /) -> object:
+        """Return the sum of products, a tensor that adds up."""
+        backend = self.backend
+        return _Total(backend, backend.sum(backend.mul(leaf, self._value(weights))))  # type: ignore[arg-type]
+
+
+class _Total:
+    """A sum of tensors of a backend."""
+
+    def __init__(self, backend: Backend[Tensor], value: Tensor) -> None:
+        self._backend, self.value = backend, value
+
+    def __add__(self, other: _Total) -> _Total:
+        return _Total(self._backend, self._backend.add(self.value, other.value))
+
+    def __radd__(self, nothing: int) -> _Total:
+        return self
+
+
+def _each(change: Callable[[object], object], trees: Trees) -> Trees:
+    return [[change(leaf) for leaf in tree] for tree in trees]
+
+
+def face_of(backend: Backend[Tensor], device: DeviceLike | None = None) -> BackendFace:
+    """Return the face of a backend."""
+    return AutodiffFace(backend, device) if isinstance(backend, Autodiff) else BackendFace(backend, device)
 
 
 def _wide(program: Callable[[Trees], Trees]) -> Callable[[Trees], Trees]:

@@ -14,7 +14,7 @@ from ..core.devices import DeviceLike, device_name, resolve
 from ..errors import InvalidArgument
 from ._suggest import closest
 from .case import MODES, Mode, Operation
-from .face import BackendFace, Face, NamespaceFace
+from .face import BackendFace, Face, NamespaceFace, face_of
 from .faults import Fault
 from .plan import Cell, full_plan, quick_plan
 from .results import Outcome, Report
@@ -57,7 +57,7 @@ class Task:
 def suites(device: DeviceLike | None, backend: Backend[Tensor] | None) -> list[tuple[Face, tuple[Operation, ...]]]:
     """Return the things under test with their tables: the namespace and the backend of a device, or one backend."""
     if backend is not None:
-        return [(BackendFace(backend, device), backend_operations(backend))]
+        return [(face_of(backend, device), backend_operations(backend))]
     namespace = NamespaceFace(device)
     own: Backend[Tensor] = _BACKENDS[namespace.platform]()  # type: ignore[assignment]
     placed = BackendFace(own, resolve(device, "parity"))
