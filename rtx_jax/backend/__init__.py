@@ -11,6 +11,7 @@ from .base import Backend
 from .core import Tensor
 from .device import Device, DeviceId, DeviceOps
 from .elements import BoolElement, BoolU8, FloatElement, IntElement, element_of
+from .fusion import Fusion
 from .jax import CpuBackend, CudaBackend, JaxBackend, MetalBackend, RocmBackend, TpuBackend
 from .numpy import NumpyBackend
 from .operations import OPERATIONS, PRIMITIVES, Operation
@@ -40,6 +41,7 @@ __all__ = [
     "Err",
     "Explanation",
     "FloatElement",
+    "Fusion",
     "GradientHook",
     "GradientMap",
     "Hook",

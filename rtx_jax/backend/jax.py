@@ -150,7 +150,7 @@ class JaxBackend(JaxCalls):
             raise_translated("from_data", error)
 
     def _to_data(self, x: object) -> np.ndarray:
-        data = self._operand("to_data", x)
+        data = self._array("to_data", x)
         if isinstance(data, Tracer):
             raise _unknown("to_data")
         try:
@@ -159,7 +159,7 @@ class JaxBackend(JaxCalls):
             raise_translated("to_data", error)
 
     def _device_of(self, x: object) -> Device | tuple[Device, ...]:
-        data = self._operand("device", x)
+        data = self._array("device", x)
         if isinstance(data, Tracer):
             raise _unknown("device")
         try:
@@ -170,7 +170,7 @@ class JaxBackend(JaxCalls):
         return found[0] if len(found) == 1 else tuple(found)
 
     def _to_device(self, x: object, device: Placement) -> jax.Array:
-        data = self._operand("to_device", x)
+        data = self._array("to_device", x)
         assert isinstance(data, jax.Array)
         if isinstance(x, Handle) and not tracing.active:
             share(x)  # what is returned may be another array of the same memory

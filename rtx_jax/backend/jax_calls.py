@@ -16,6 +16,7 @@ from ..core.dtypes import INTEGRAL, WIDE
 from ..core.handle import Handle, data_of, lend, tracing
 from ..core.host import place as place_host
 from ..core.host import scalar_operand
+from ..core.lazy import Lazy, resolve
 from ..core.op import Op, raise_translated
 from ..core.ownership import donating, is_given, spend
 from ..errors import InvalidArgument, UseAfterMove
@@ -24,7 +25,7 @@ from .core import Call, Params
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
 from .operations import OPERATIONS
 
-__all__ = ["JaxCalls"]
+__all__ = ["JaxCalls", "is_prepared"]
 
 _PLACED = ("full", "rand", "randn")  # their device is where their operand is
 _INDEXED = {"index_select": 1, "index_add": 1, "embedding": 0}
@@ -47,6 +48,11 @@ _OWNED = {
 }
 _HOST_OPERANDS = frozenset((*_PLACED, *_INDEXED, "attention"))
 _PREPARED = frozenset((*RUN_TIME, *_PLACED, *_INDEXED))
+
+
+def is_prepared(operation: str) -> bool:
+    """Tell whether a call's operands and parameters are not the operation's own."""
+    return operation in _PREPARED
 
 
 class JaxCalls(Backend[jax.Array]):
@@ -109,6 +115,8 @@ class JaxCalls(Backend[jax.Array]):
                 if any(map(is_given, operands)):
                     return self._consuming(operation, operands, params, donates)
                 operands = tuple([self._operand(operation, x) for x in operands])
+                if donates:
+                    operands = tuple([resolve(x) if type(x) is Lazy else x for x in operands])
                 wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
                 break
         if operands and operands[-1] is None:  # each costs a little in the compiled call
@@ -140,8 +148,8 @@ class JaxCalls(Backend[jax.Array]):
 
     def _operand(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
         """Return one operand as the compiled call takes it."""
-        if x is None:
-            return x
+        if x is None or type(x) is Lazy:
+            return x  # type: ignore[return-value]
         if isinstance(x, jax.Array):
             if not isinstance(x.dtype, np.dtype):  # a key is no number
                 raise self._not_a_tensor(operation, x)
@@ -155,13 +163,18 @@ class JaxCalls(Backend[jax.Array]):
             return x  # our own copy
         raise self._not_a_tensor(operation, x)
 
+    def _array(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
+        """Return one operand as an array, also one that is not computed yet."""
+        found = self._operand(operation, x)
+        return resolve(found) if type(found) is Lazy else found
+
     def _prepare(
         self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
     ) -> tuple[tuple[jax.Array | np.ndarray | None, ...], Params]:
         """Turn parameters that are operands of the compiled call into operands, and say where results are made."""
         if operation == "gt_scalar" or operation == "clamp":
             x: jax.Array = operands[0]  # type: ignore[assignment]
-            if not isinstance(x, jax.Array | Handle):
+            if not isinstance(x, jax.Array | Handle | Lazy):
                 raise self._not_a_tensor(operation, x)
             dtype = x.dtype
             scalars = _scalars.get((params, dtype))
@@ -232,6 +245,8 @@ class JaxCalls(Backend[jax.Array]):
     @staticmethod
     def _is_readable(indices: jax.Array) -> bool:
         """Tell whether the values of a tensor of indices are read to check them."""
+        if type(indices) is Lazy:
+            indices = resolve(indices)
         if type(indices) is not ArrayImpl:
             if tracing.active or not isinstance(indices, Handle):
                 return False

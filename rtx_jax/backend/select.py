@@ -14,6 +14,7 @@ from ..errors import BackendUnavailable, InvalidArgument
 from .autodiff import Autodiff
 from .base import Backend
 from .core import Tensor
+from .fusion import Fusion
 from .jax import CpuBackend, CudaBackend, MetalBackend, RocmBackend, TpuBackend
 from .numpy import NumpyBackend
 from .operations import OPERATIONS
@@ -37,7 +38,11 @@ _CLASSES: dict[str, Callable[[], Backend[Any]]] = {
     "numpy": NumpyBackend,
     "webgpu": WebGpuBackend,
 }
-_WRAPPERS: dict[str, Callable[[Backend[Any]], Backend[Any]]] = {"autodiff": Autodiff, "quantized": Quantized}
+_WRAPPERS: dict[str, Callable[[Backend[Any]], Backend[Any]]] = {
+    "autodiff": Autodiff,
+    "fusion": Fusion,
+    "quantized": Quantized,
+}
 _ALIASES = {"mps": "metal", "mtl": "metal", "mlx": "metal", "nvidia": "cuda", "hip": "rocm"}
 _ABILITIES = ("jit", "grad")
 

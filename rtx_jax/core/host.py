@@ -13,6 +13,7 @@ from .._compat import X64_UNSET, ArrayImpl, place_default, restore_x64, swap_x64
 from ..errors import ScalarOverflow, UnsupportedDType
 from .dtypes import INEXACT, INTEGRAL, WIDE, default_complex, default_float, default_int
 from .handle import Handle, data_of, tracing
+from .lazy import Lazy, resolve
 from .promotion import operand_dtype
 
 __all__ = ["SCALARS", "clear_scalars", "lift", "place", "scalar_operand"]
@@ -74,6 +75,8 @@ def lift(value: object, dtype: np.dtype | None = None, operation: str = "asarray
         if isinstance(value, Tracer):
             tracing.tracer_seen()
         return value
+    if type(value) is Lazy:
+        return resolve(value)
     if isinstance(value, np.ndarray | np.generic):
         host = np.array(value, dtype, order="C")
     elif isinstance(value, builtins.bool | int | float | complex):

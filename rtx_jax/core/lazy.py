@@ -43,7 +43,6 @@ __all__ = [
     "flush",
     "enter",
     "fusing",
-    "is_here",
     "leaf",
     "leave",
     "open_tape",
@@ -100,9 +99,20 @@ class Lazy:
         return self.fact.size
 
     @property
+    def device(self) -> jax.Device:
+        """Where the value is, or will be."""
+        state = self.state
+        if type(state) is Tape and self.fact.committed and state.device is not None:
+            return state.device
+        if type(state) is Tape and not self.fact.committed:
+            return jax.local_devices()[0]
+        (found,) = resolve(self).devices()
+        return found
+
+    @property
     def platform(self) -> str:
-        """Platform of the device: what is recorded lives on the default device of the process."""
-        return str(jax.local_devices()[0].platform)
+        """Platform of the device."""
+        return str(self.device.platform)
 
     @property
     def nbytes(self) -> int:
@@ -179,11 +189,25 @@ class Tape:
         The values of the result slots.
     slots
         Slots of leaves, by id.
+    device
+        The device that leaves are committed to; None while there is no such leaf.
     given
         Handles that were given up to the call that is being recorded.
     """
 
-    __slots__ = ("__weakref__", "given", "leaves", "lock", "owned", "owner", "place", "slots", "thread", "values")
+    __slots__ = (
+        "__weakref__",
+        "device",
+        "given",
+        "leaves",
+        "lock",
+        "owned",
+        "owner",
+        "place",
+        "slots",
+        "thread",
+        "values",
+    )
 
     def __init__(self, thread: Thread) -> None:
         self.thread = thread
@@ -200,6 +224,7 @@ class Tape:
         self.owned: dict[int, bool] = {}
         self.values: list[Lazy] = []
         self.given: list[object] = []
+        self.device: jax.Device | None = None
         self.slots: dict[int, int] = {}
 
 
@@ -330,41 +355,48 @@ def leave(before: int, statistics: FusionStatistics) -> None:
 class _LeafKey:
     """Stands for the facts of a leaf in the tree of structures; there is one object for each."""
 
-    __slots__ = ()
+    __slots__ = ("device",)
+
+    def __init__(self, device: jax.Device | None) -> None:
+        self.device = device  # that it is committed to
 
 
 _keys: dict[Hashable, _LeafKey] = {}
 # Arrays from one compiled call have one description, so facts are found by the identity of that.
 _known: dict[tuple[int, int, bool], tuple[_LeafKey, object, object]] = {}
 _MAX_KNOWN = 4096
-# Shardings on the default device. Only what lives there is recorded.
-_here: set[object] = set()
+_devices: dict[object, jax.Device | None] = {}
 
 
-def is_here(data: jax.Array) -> bool:
-    """Tell whether an array lives on the default device of the process, and nowhere else."""
+def _device_of(data: jax.Array) -> jax.Device | None:
+    """Return the one device in whose default memory an array lives, None for every other array."""
     sharding = data.sharding
-    if sharding in _here:
-        return True
-    if type(sharding) is not SingleDeviceSharding or sharding.device_set != {jax.local_devices()[0]}:
-        return False
-    if sharding.memory_kind not in (None, jax.local_devices()[0].default_memory().kind):
-        return False
-    _here.add(sharding)
-    return True
+    try:
+        return _devices[sharding]
+    except KeyError:
+        found = None
+        if type(sharding) is SingleDeviceSharding:
+            (device,) = sharding.device_set
+            if sharding.memory_kind in (None, device.default_memory().kind):
+                found = device
+        if len(_devices) >= _MAX_KNOWN:
+            _devices.clear()
+        _devices[sharding] = found
+        return found
 
 
 def _leaf_key(data: jax.Array) -> _LeafKey:
-    if not is_here(data):
+    device, committed = _device_of(data), data.committed
+    if device is None or not (committed or device == jax.local_devices()[0]):
         raise Unrecordable
-    facts = (data.shape, data.dtype, data.weak_type, data.committed)
+    facts = (data.shape, data.dtype, data.weak_type, committed, device)
     if len(_keys) >= _MAX_KNOWN:
         clear_keys()
-    key = _keys.setdefault(facts, _LeafKey())
+    key = _keys.setdefault(facts, _LeafKey(device if committed else None))
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
     aval, sharding = data.aval, data.sharding
-    _known[id(aval), id(sharding), data.committed] = key, aval, sharding
+    _known[id(aval), id(sharding), committed] = key, aval, sharding
     return key
 
 
@@ -381,7 +413,7 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     Raises
     ------
     Unrecordable
-        It does not live on the default device.
+        It is spread over devices, or on another one than what was recorded before.
     """
     slot = tape.slots.get(id(data))
     if slot is not None:
@@ -390,6 +422,11 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
         return slot
     known = _known.get((id(data.aval), id(data.sharding), data.committed))
     key = _leaf_key(data) if known is None else known[0]
+    device = key.device
+    if device is not None and device is not tape.device:
+        if tape.device is not None:
+            raise Unrecordable
+        tape.device = device
     place = tape.place
     following = place.next.get(key)
     if following is None:
@@ -423,16 +460,22 @@ def tree(tape: Tape, value: object) -> int:
     Raises
     ------
     Unrecordable
-        An array of it does not live on the default device.
+        An array of it is a tracer, spread over devices, or on another one than what was recorded before.
     """
     slot = tape.slots.get(id(value))
     if slot is None:
         parts, structure = jax.tree.flatten(value)
         for part in parts:
-            if type(part) is not np.ndarray and not (type(part) is ArrayImpl and is_here(part)):
-                raise Unrecordable
+            if type(part) is not np.ndarray:
+                if type(part) is not ArrayImpl:
+                    raise Unrecordable
+                device = _leaf_key(part).device
+                if device is not None and device is not tape.device:
+                    if tape.device is not None:
+                        raise Unrecordable
+                    tape.device = device
         place = tape.place
-        key: Hashable = (structure, *[(part.shape, part.dtype) for part in parts])
+        key: Hashable = (structure, *[(part.shape, part.dtype, getattr(part, "committed", False)) for part in parts])
         tape.place = place.next.get(key) or fused.leaf_place(place, key, value)
         tape.leaves.append(value)
         slot = tape.slots[id(value)] = -len(tape.leaves)
@@ -445,7 +488,7 @@ def slot_of(tape: Tape, data: object) -> int:
     Raises
     ------
     Unrecordable
-        It is a tracer, or does not live on the default device.
+        It is a tracer, spread over devices, or on another one than what was recorded before.
     """
     if type(data) is Lazy:
         if data.state is tape:
@@ -647,4 +690,4 @@ def clear() -> None:
     """Forget every structure, program and place."""
     clear_keys()
     fused.clear()
-    _here.clear()
+    _devices.clear()

@@ -44,7 +44,7 @@ def handle_slot(tape: Tape, handle: Handle) -> int:
     Raises
     ------
     Unrecordable
-        It is a tracer, or lives on another device.
+        It is a tracer, spread over devices, or on another one than what was recorded before.
     """
     data = handle._data
     kind = type(data)
@@ -97,7 +97,7 @@ def data_slot(tape: Tape, data: object) -> int:
     Raises
     ------
     Unrecordable
-        It is a tracer, or lives on another device.
+        It is a tracer, spread over devices, or on another one than what was recorded before.
     """
     if type(data) is not ArrayImpl:
         if type(data) is not Lazy:
