@@ -102,6 +102,8 @@ class JaxCalls(Backend[jax.Array]):
 
         Where `donates`, the call may put its result into the memory of a handle that was given up.
         """
+        if tracing.guard is not None:
+            tracing.guard(operation, operands)
         op = _OPS[operation]
         if operation in _PREPARED:
             operands, params = self._prepare(operation, operands, params)

@@ -61,6 +61,8 @@ class Door(Generic[_H]):
         else:
             if isinstance(data, Tracer):
                 tracing.tracer_seen()
+            elif tracing.guard is not None:
+                tracing.guard("allocate", (data,))
             handle._owned = tracing.mark()
         return handle
 
@@ -83,6 +85,8 @@ class Door(Generic[_H]):
         """Run an operation in any mode and on any accepted operand: the one place that tracing goes through."""
         entry = op.variant(static)
         tracing.settle()
+        if tracing.guard is not None:
+            tracing.guard(op.name, operands)
         arrays: list[object] = [None] * len(operands)
         partner: np.dtype | None = None
         weak: list[int] = []
@@ -377,6 +381,8 @@ class Door(Generic[_H]):
             handle._data = data
             handle._owned = INTERNED
             return handle
+        if tracing.guard is not None:
+            tracing.guard("allocate", ())
         data = build()
         if type(data) is not ArrayImpl or not tracing.settle() or data.nbytes > _INTERNED_BYTES:
             return self.wrap(data)

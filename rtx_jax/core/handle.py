@@ -128,12 +128,17 @@ class Scope(Protocol):
 
 
 class Tracing:
-    """Whether anything is being traced. `active` is nonzero while a trace may run in some thread."""
+    """Whether anything is being traced. `active` is nonzero while a trace may run in some thread.
 
-    __slots__ = ("_plain", "active", "local")
+    `guard` is asked before an eager operation makes an array, by its name and operands; None where all may. Whoever
+    sets it raises `active`, so that the fast paths need not look.
+    """
+
+    __slots__ = ("_plain", "active", "guard", "local")
 
     def __init__(self) -> None:
         self.active = 0
+        self.guard: Callable[[str, Sequence[object]], None] | None = None
         self.local = threading.local()
         self._plain: set[int] = set()
 

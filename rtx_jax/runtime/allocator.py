@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["AllocationStats", "Allocator", "FreezeMode"]
 
 FreezeMode: TypeAlias = Literal["reject", "capture"]
-"""``"reject"`` refuses memory to everybody, ``"capture"`` to buffers alone, which a captured function must not make."""
+"""What a frozen allocator refuses; see `Allocator.freeze`."""
 
 _MODES = ("reject", "capture")
 
@@ -184,7 +184,14 @@ class Allocator:
         return self._mode is not None
 
     def freeze(self, mode: FreezeMode = "reject", /) -> None:
-        """Refuse memory until `unfreeze`; what was given stays as it is.
+        """Refuse memory until `unfreeze`; what was given stays as it is, and may be read and written.
+
+        Parameters
+        ----------
+        mode
+            ``"reject"``: no buffers; and from the allocator of a client, no results of eager operations on Arrays and
+            Backend tensors of its device either. Captured graphs still launch, and updates in place go on.
+            ``"capture"``: no buffers, while a function is traced, which itself allocates nothing.
 
         Raises
         ------
@@ -214,6 +221,9 @@ class Allocator:
     def _set_mode(self, mode: FreezeMode | None) -> None:
         with self._lock:
             self._mode = mode
+            client = self._owner()
+            if self is client.allocator:
+                client._refuse_results(mode == "reject")
 
     def _frozen(self, size: int) -> AllocatorFrozen:
         inside = self._mode == "capture"

@@ -109,6 +109,10 @@ class Client(ABC):
         """Begin to copy the first `nbytes` to the host, into `out` or new memory, after an event."""
 
     @abstractmethod
+    def _refuse_results(self, refuses: bool) -> None:
+        """Refuse, or allow again, eager operations that make their results on the device."""
+
+    @abstractmethod
     def _replaced(self, old: Storage, new: Storage) -> None:
         """Note that a storage was donated for another one."""
 

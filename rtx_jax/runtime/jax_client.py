@@ -21,6 +21,7 @@ from ..errors import OutOfMemory
 from . import jax_moves as moves
 from .client import Client, Storage
 from .events import Event
+from .frozen_devices import freeze, thaw
 from .host import aligned_zeros, check_room, out_of_memory
 from .jax_events import InFlight
 from .strided import Layout
@@ -142,6 +143,9 @@ class JaxClient(Client):
             return out
 
         return self._submit(work)
+
+    def _refuse_results(self, refuses: bool) -> None:
+        (freeze if refuses else thaw)(self.jax_device)
 
     def _replaced(self, old: Storage, new: Storage) -> None:
         self._events.follow(_raw(old), _raw(new))

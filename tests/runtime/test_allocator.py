@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import threading
 
+import jax
+import numpy as np
 import pytest
 
 import rtx_jax as xp
+from rtx_jax.backend import CpuBackend
 from rtx_jax.errors import (
     AllocatorBusy,
     AllocatorFrozen,
@@ -15,7 +18,7 @@ from rtx_jax.errors import (
     OutOfMemory,
     UseAfterFree,
 )
-from rtx_jax.runtime import AllocationStats, Allocator, Runtime
+from rtx_jax.runtime import AllocationStats, Allocator, JaxRuntime, Runtime
 
 
 @pytest.fixture
@@ -180,3 +183,55 @@ def test_the_bytes_of_the_device(runtime: Runtime) -> None:
     gc.collect()
     assert allocator.device_bytes() <= before
     assert "buffers" in repr(allocator)
+
+
+B = CpuBackend()
+
+
+def test_eager_results_are_refused_too() -> None:
+    """And captured graphs launch, which need no memory that was not planned."""
+    runtime = JaxRuntime("cpu")
+    allocator = runtime.default_client().allocator
+    x, t = xp.asarray([1.0, 2.0]), B.ones((2,))
+    source, target = runtime.allocate(8).view("float32"), runtime.allocate(8).view("float32")
+    source.write([1, 2])
+    graph = runtime.capture(lambda a, out: out.write(a + a), inputs=[source], outputs=[target])
+    allocator.freeze()
+    try:
+        for make in (
+            lambda: x + x,
+            lambda: x + 1,
+            lambda: -x,
+            lambda: xp.sum(x, axis=0),
+            lambda: xp.zeros(3),
+            lambda: xp.asarray([1.0]),
+            lambda: x[0],
+            lambda: xp.stack([x, x]),
+            lambda: xp.jit(lambda a: a * 2)(x),
+            lambda: B.add(t, t),
+            lambda: B.zeros((2,)),
+        ):
+            with pytest.raises(AllocatorFrozen, match=r"cpu:0.*unfreeze\(\)"):
+                make()
+        with pytest.raises(AllocatorFrozen, match="^matmul"):
+            xp.matmul(x, x)
+        x[0] = 5
+        x *= 2
+        graph.launch()
+        assert target.read().tolist() == [2, 4]
+        other = jax.device_put(np.ones(2, np.float32), jax.devices("cpu")[1])
+        assert float(xp.sum(xp.asarray(other))) == 2  # another device is not frozen
+    finally:
+        allocator.unfreeze()
+    assert x.tolist() == [10, 4] and (x + x).tolist() == [20, 8]
+    assert B.to_data(B.add(t, t)).tolist() == [2, 2]
+
+
+def test_a_capture_refuses_buffers_alone() -> None:
+    with JaxRuntime("cpu").default_client().allocator.frozen("capture"):
+        assert (xp.ones(2) + 1).tolist() == [2, 2]
+        with pytest.raises(AllocatorFrozen, match="before the capture"):
+            JaxRuntime("cpu").allocate(4)
+    # An allocator of one's own refuses its own buffers.
+    with Allocator(JaxRuntime("cpu").default_client()).frozen():
+        assert (xp.ones(2) + 1).tolist() == [2, 2] and JaxRuntime("cpu").allocate(4).is_alive
