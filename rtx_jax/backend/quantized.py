@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from ..core.host_recorder import HostValue, OperationCall
 from ..errors import InvalidArgument, UnsupportedDType
 from ..quant import Calibration, QTensor, QuantScheme
 from .base import Backend
@@ -133,6 +134,9 @@ class Quantized(Wrapper[T]):
     def _apply(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> T:
         if not any(isinstance(x, QTensor) for x in operands):
             return self._inner._apply(operation, operands, params)
+        for x in operands:
+            if isinstance(x, HostValue):
+                return x.tape.call(OperationCall(self, operation, params), operands)  # type: ignore[return-value]
         transposed = self._transposed(operation, operands, params)
         if transposed is not None:
             return transposed

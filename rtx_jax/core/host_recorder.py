@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -70,17 +70,11 @@ class HostCall:
         return result[0] if self.is_unpacked else result  # type: ignore[index]
 
 
-class Applies(Protocol):
-    """What a backend is here."""
-
-    def _apply(self, operation: str, operands: tuple[object, ...], params: tuple[Hashable, ...], /) -> object: ...
-
-
 @dataclass(frozen=True, slots=True)
 class OperationCall:
     """A step of the host: an operation of a backend with its static parameters."""
 
-    backend: Applies
+    backend: object
     operation: str
     params: tuple[Hashable, ...]
 
@@ -91,7 +85,8 @@ class OperationCall:
 
     def __call__(self, *operands: object) -> object:
         """Run the operation."""
-        return self.backend._apply(self.operation, operands, self.params)
+        result: object = self.backend._apply(self.operation, operands, self.params)  # type: ignore[attr-defined]
+        return result
 
 
 class Draw:

@@ -212,7 +212,7 @@ def _get_call(archive: Archive, named: Mapping[str, Any]) -> Callable[..., objec
         if named["operation"] not in OPERATIONS:
             raise damaged(archive.path, f"the operation {named['operation']!r}")
         params = tuple([_get(archive, x) for x in named["params"]])
-        return OperationCall(NumpyBackend(), named["operation"], params)  # type: ignore[arg-type]
+        return OperationCall(NumpyBackend(), named["operation"], params)
     function = _function(named["function"])
     if function is None:
         raise damaged(archive.path, f"the function {named['function']!r}")

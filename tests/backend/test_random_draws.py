@@ -126,3 +126,11 @@ def test_a_keyed_draw_survives_export() -> None:
     exported = jax.export.export(jax.jit(lambda data: CPU.rand((4,), key=data)))(jax.ShapeDtypeStruct((2,), np.uint32))
     key = np.array([0, 1], np.uint32)
     assert np.array_equal(np.asarray(exported.call(key)), NUMPY.rand((4,), key=key))
+
+
+def test_the_first_draw_of_a_process_may_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    B = CpuBackend()
+    monkeypatch.setattr(B, "_keys", None)
+    drawn = xp.jit(lambda x: x + xp.asarray(B.rand((4,))))
+    x = xp.zeros(4, dtype=xp.float32)
+    assert drawn(x).tolist() != drawn(x).tolist()
