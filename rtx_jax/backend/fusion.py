@@ -11,12 +11,13 @@ from .._compat import ArrayImpl
 from ..core.handle import Handle, facts_of
 from ..core.lazy import Lazy, Unrecordable, open_tape, record, resolve, slot_of
 from ..core.op import raise_translated
+from ..core.ownership import is_exclusive, is_given, use_up
 from ..errors import BackendLimitation, InvalidArgument
 from .autodiff import Autodiff
 from .base import Backend
 from .core import Call, Params, T
 from .jax import JaxBackend
-from .jax_calls import is_prepared
+from .jax_calls import OWNED, is_prepared
 from .wrapper import Wrapper
 
 __all__ = ["Fusion"]
@@ -126,10 +127,11 @@ class Fusion(Wrapper[T]):
         return self._general(operation, operands, params)
 
     def _general(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params) -> T:
-        plain = tuple([_plain(x) for x in operands])
+        plain = _spent(operation, operands)
         tape = open_tape()
         if tape is None:
             return self._inner._apply(operation, _computed(plain), params)
+        exclusive = _exclusive(operation, plain)
         call = self._inner._traceable(operation, cast("tuple[T, ...]", plain), params)
         if not is_prepared(operation) and all(type(x) is Lazy or type(x) is ArrayImpl for x in plain):
             given = [x for x in plain if x is not None]
@@ -137,11 +139,14 @@ class Fusion(Wrapper[T]):
                 if len(self._calls) >= _MAX_CALLS:
                     self._calls.clear()
                 self._calls[operation, params] = call[0], call[1]
-        return self._make(operation, call)  # type: ignore[return-value]
+        made = self._make(operation, call)
+        for x in call[2] if exclusive else ():
+            if id(x) in exclusive and id(x) in tape.slots:
+                tape.owned[id(x)] = True
+        return made  # type: ignore[return-value]
 
     def _traceable(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> Call:
-        plain = tuple([_plain(x) for x in operands])
-        return self._inner._traceable(operation, cast("tuple[T, ...]", plain), params)
+        return self._inner._traceable(operation, cast("tuple[T, ...]", _spent(operation, operands)), params)
 
     def _make(self, operation: str, call: Call) -> object:
         fn, wide, operands = call
@@ -178,6 +183,26 @@ def _plain(x: object) -> object:
         found = facts_of(x)
         return found if type(found) is Lazy else x
     return x
+
+
+def _spent(operation: str, operands: tuple[object, ...]) -> tuple[object, ...]:
+    """Return what operands hold. Handles are dead that were given up with a value that is not computed yet."""
+    plain = []
+    for i, x in enumerate(operands):
+        found = _plain(x)
+        if type(found) is Lazy and is_given(x) and i in OWNED[operation]:
+            use_up(x, operation)  # type: ignore[arg-type]
+        plain.append(found)
+    return tuple(plain)
+
+
+def _exclusive(operation: str, operands: tuple[object, ...]) -> set[int]:
+    """Return the ids of arrays that were given up, whose memory may be used where nobody else has it."""
+    return {
+        id(x._data.data)  # type: ignore[attr-defined]
+        for i, x in enumerate(operands)
+        if is_given(x) and i in OWNED[operation] and is_exclusive(x)  # type: ignore[arg-type]
+    }
 
 
 def _computed(operands: tuple[object, ...]) -> tuple[T, ...]:

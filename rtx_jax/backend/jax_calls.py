@@ -25,7 +25,7 @@ from .core import Call, Params
 from .jax_functions import FUNCTIONS, RUN_TIME, integer_bound, integer_limits
 from .operations import OPERATIONS
 
-__all__ = ["JaxCalls", "is_prepared"]
+__all__ = ["OWNED", "JaxCalls", "is_prepared"]
 
 _PLACED = ("full", "rand", "randn")  # their device is where their operand is
 _INDEXED = {"index_select": 1, "index_add": 1, "embedding": 0}
@@ -42,7 +42,7 @@ def _ops() -> dict[str, Op]:
 _OPS = _ops()
 # The places of operands that an operation takes by value; it borrows all others.
 _BY_VALUE = frozenset(("x", "lhs", "rhs", "gate", "up", "query", "key", "value"))
-_OWNED = {
+OWNED = {
     name: frozenset(i for i, operand in enumerate(operation.operands) if operand in _BY_VALUE)
     for name, operation in OPERATIONS.items()
 }
@@ -135,8 +135,10 @@ class JaxCalls(Backend[jax.Array]):
 
         What an operation borrows (masks, weights, tables) stays as it is.
         """
-        places = [i for i, x in enumerate(operands) if is_given(x) and i in _OWNED[operation]]
+        places = [i for i, x in enumerate(operands) if is_given(x) and i in OWNED[operation]]
         arrays: list[object] = [self._operand(operation, x) for x in operands]
+        if donates:
+            arrays = [resolve(x) if type(x) is Lazy else x for x in arrays]
         static: Hashable = params[0] if len(params) == 1 else params
         compiled, wide = _OPS[operation].variant(static)
         wide = wide or any(x is not None and x.dtype in WIDE for x in arrays)  # type: ignore[attr-defined]

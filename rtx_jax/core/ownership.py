@@ -17,7 +17,7 @@ from .. import _config
 from .._compat import ArrayImpl, has_gil, x64
 from .handle import COUNTED, MOVED, Given, Handle, is_local, moved
 
-__all__ = ["donating", "is_given", "spend"]
+__all__ = ["donating", "is_exclusive", "is_given", "spend", "use_up"]
 
 _MAX_FORMS = 2048
 _GIL = has_gil()
@@ -48,16 +48,33 @@ def spend(operands: Sequence[object], places: Iterable[int], arrays: list[object
     for i in places:
         handle = operands[i]
         assert isinstance(handle, Handle)
-        if handle._data is MOVED:
-            raise moved(operation)
-        if is_local(handle):
-            handle._data.data = MOVED  # frames of the call still hold the cell
-            handle._data = MOVED
-            if handle._owned is True or handle._owned is COUNTED:
-                candidates.append(i)
+        if use_up(handle, operation) and is_exclusive(handle):
+            candidates.append(i)
     if not (_GIL and _config.donation()) or _config.debug_nans():
         return ()
     return tuple([i for i in candidates if type(arrays[i]) is ArrayImpl and _getrefcount(arrays[i]) <= _ALONE])
+
+
+def use_up(handle: Handle, operation: str) -> bool:
+    """Mark a handle as dead that was given to an operation; False where it belongs to another trace, and stays.
+
+    Raises
+    ------
+    UseAfterMove
+        It is dead already.
+    """
+    if handle._data is MOVED:
+        raise moved(operation)
+    if not is_local(handle):
+        return False
+    handle._data.data = MOVED  # frames of the call still hold the cell
+    handle._data = MOVED
+    return True
+
+
+def is_exclusive(handle: Handle) -> bool:
+    """Tell whether references to the array of a handle tell who else has its memory."""
+    return handle._owned is True or handle._owned is COUNTED
 
 
 def _calibrate() -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rtx_jax as xp
-from rtx_jax.backend import CpuBackend, Quantized, TensorHandle
+from rtx_jax.backend import Autodiff, CpuBackend, Fusion, Quantized, TensorHandle
 from rtx_jax.errors import InvalidArgument, ShapeMismatch, UseAfterMove
 from tests.backend.cases import CASES, Case
 
@@ -170,6 +170,75 @@ def test_around_another_backend() -> None:
     where = address(x)
     y = wrapped.neg(x.take())
     assert y.unsafe_buffer_pointer() == where and not x.is_alive
+
+
+STACKS = {
+    "fusion": Fusion(B),
+    "quantized": Quantized(B),
+    "autodiff": Autodiff(B),
+    "autodiff<fusion>": Autodiff(Fusion(B)),
+    "autodiff<quantized>": Autodiff(Quantized(B)),
+    "fusion<quantized>": Fusion(Quantized(B)),
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_stack_takes_handles(name: str) -> None:
+    stack = STACKS[name]
+    x, weight = handle(1.0, 3.0), handle(1.0, 2.0)
+    twin, raw = x.clone(), weight.clone()
+    borrowed = weight.take()
+    y = stack.layer_norm(x.take(), borrowed)
+    z = stack.add(y, handle(1.0, 1.0).take())
+    assert not x.is_alive and borrowed.is_alive
+    for use in (lambda: stack.exp(x), lambda: stack.add(y, x), lambda: stack.layer_norm(y, weight)):
+        with pytest.raises(UseAfterMove):
+            use()
+    np.testing.assert_allclose(stack.to_data(z), [0.0, 3.0], atol=1e-5)
+    assert B.to_data(twin).tolist() == [1.0, 3.0] and B.to_data(raw).tolist() == [1.0, 2.0]
+    with pytest.raises(UseAfterMove):
+        stack.add(taken := twin.take(), taken)
+
+
+def test_fusion_uses_the_memory() -> None:
+    fused = Fusion(B)
+    for _ in range(4):  # by pieces, then as one program
+        x = handle(1.0, 2.0)
+        where = address(x)
+        y = fused.exp(fused.neg(fused.mul(x.take(), B.ones((2,)))))
+        assert not x.is_alive
+        np.testing.assert_allclose(fused.to_data(y), np.exp([-1.0, -2.0]), rtol=1e-6)
+    assert y.jax.unsafe_buffer_pointer() == where  # type: ignore[attr-defined]
+
+
+def test_fusion_of_handles_on_recorded_values() -> None:
+    fused = Fusion(B)
+    with xp.fusion():
+        x = xp.asarray([1.0, 2.0], dtype=xp.float32) * 2
+        taken = x.take()
+        y = fused.neg(taken)
+        assert not (x.is_alive or taken.is_alive)
+        for use in (lambda: fused.neg(taken), lambda: fused.neg(x), lambda: taken + 1):
+            with pytest.raises(UseAfterMove):
+                use()
+        z = xp.asarray([1.0, 2.0], dtype=xp.float32) * 2
+        w = B.neg(z.take())
+        with pytest.raises(UseAfterMove):
+            fused.add(t := (xp.asarray([1.0, 2.0], dtype=xp.float32) * 2).take(), t)
+    assert fused.to_data(y).tolist() == B.to_data(w).tolist() == [-2.0, -4.0] and not z.is_alive
+
+
+def test_gradients_after_an_operand_was_given_up() -> None:
+    tracked = Autodiff(B)
+    x = handle(1.0, 2.0)
+    leaf = tracked.require_grad(x)
+    y = tracked.mul(leaf, leaf)
+    assert B.to_data(B.neg(x.take())).tolist() == [-1.0, -2.0]  # the graph still has the memory
+    assert B.to_data(tracked.backward(y)[leaf]).tolist() == [2.0, 4.0]
+    x = handle(1.0, 2.0)
+    leaf = tracked.require_grad(handle(3.0, 4.0))
+    y = tracked.mul(leaf, x.take())
+    assert not x.is_alive and B.to_data(tracked.backward(y)[leaf]).tolist() == [1.0, 2.0]
 
 
 def test_no_tensor() -> None:
