@@ -45,9 +45,6 @@ class Client(ABC):
     allocator: Allocator
     lock: threading.RLock
 
-    _reads_in_place: ClassVar[bool]
-    """Whether a copy that runs reads the storage itself, which must not change until it is done."""
-
     _has_types: ClassVar[bool]
     """Whether programs of the device run faster on storages of the dtype that they compute in."""
 
@@ -105,8 +102,11 @@ class Client(ABC):
     @abstractmethod
     def _begin_read(
         self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
-    ) -> Future[np.ndarray]:
-        """Begin to copy the first `nbytes` to the host, into `out` or new memory, after an event."""
+    ) -> tuple[Future[np.ndarray], bool]:
+        """Begin to copy the first `nbytes` to the host, into `out` or new memory, after an event.
+
+        The second result tells whether the storage itself is read, which must not change until the copy is done.
+        """
 
     @abstractmethod
     def _refuse_results(self, refuses: bool) -> None:

@@ -38,8 +38,8 @@ class PendingCopy:
         with client.lock:
             storage = src._check("copy_from_device_async")
             nbytes = src.nbytes if out is None else out.size
-            future = client._begin_read(storage, event, out, nbytes)
-            if client._reads_in_place:
+            future, reads = client._begin_read(storage, event, out, nbytes)
+            if reads:
                 src._reads = [*[read for read in src._reads if not read.done()], future]
         return cls(future, nbytes)
 

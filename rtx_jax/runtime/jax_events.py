@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .events import Event
 
-__all__ = ["InFlight", "JaxEvent"]
+__all__ = ["InFlight", "JaxEvent", "is_done"]
 
 
 class JaxEvent(Event):
@@ -29,7 +29,7 @@ class JaxEvent(Event):
 
     def prune(self) -> None:
         """Let the arrays go that are done."""
-        self._pending = [array for array in self._pending if not _is_done(array)]
+        self._pending = [array for array in self._pending if not is_done(array)]
 
     def wait(self) -> None:
         """Wait until the work is done."""
@@ -59,7 +59,7 @@ class InFlight:
         """Return an event for what is being computed now."""
         for event in list(self._events):
             event.prune()
-        pending = [array for array in jax.live_arrays() if not _is_done(array) and self._device in array.devices()]
+        pending = [array for array in jax.live_arrays() if not is_done(array) and self._device in array.devices()]
         if self._marker is not None:
             # The device works in order: this is done when all before it is, of dropped arrays too.
             pending.append(self._marker(jax.device_put(jnp.int32(0), self._device)))
@@ -75,7 +75,8 @@ class InFlight:
                 event.follow(old, new)
 
 
-def _is_done(array: jax.Array) -> bool:
+def is_done(array: jax.Array) -> bool:
+    """Tell whether the values of an array are there, or never will be."""
     try:
         # Asking a deleted array crashes JAX 0.10.2.
         return array.is_deleted() or bool(array.is_ready())  # type: ignore[attr-defined]

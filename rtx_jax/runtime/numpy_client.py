@@ -18,7 +18,6 @@ __all__ = ["NumpyClient"]
 class NumpyClient(Client):
     """The memory of the host, and NumPy's work on it."""
 
-    _reads_in_place: ClassVar[bool] = True
     _has_types: ClassVar[bool] = False
 
     def synchronize(self) -> None:
@@ -71,7 +70,7 @@ class NumpyClient(Client):
 
     def _begin_read(
         self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
-    ) -> Future[np.ndarray]:
+    ) -> tuple[Future[np.ndarray], bool]:
         def work() -> np.ndarray:
             if event is not None:
                 event.wait()
@@ -81,7 +80,7 @@ class NumpyClient(Client):
                 found.flags.writeable = False
             return found
 
-        return self._submit(work)
+        return self._submit(work), True
 
     def _refuse_results(self, refuses: bool) -> None:
         pass  # no Array lives here
