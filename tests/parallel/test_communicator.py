@@ -204,6 +204,47 @@ class TestWhereItRuns:
         mapped = xp.vmap(lambda v: COMM.shift(v), in_axes=1, out_axes=1)(x).block_until_ready()
         np.testing.assert_array_equal(np.asarray(mapped), np.roll(ROWS, 1, axis=0))
 
+    def test_without_the_check_of_shard_map(self):
+        def body(v):
+            return COMM.shift(COMM.all_reduce(v, "max")), COMM.reduce_scatter(COMM.all_gather(v))
+
+        mapped = jax.shard_map(body, mesh=MESH, in_specs=P("rank"), out_specs=P("rank"), check_vma=False)
+        top, scattered = jax.jit(mapped)(jnp.asarray(ROWS))
+        np.testing.assert_array_equal(np.asarray(top), _folded("max"))
+        np.testing.assert_array_equal(np.asarray(scattered), W * ROWS)
+
+    def test_in_a_loop_and_in_a_batch_inside_of_shard_map(self):
+        """Values that go round the ring meet those of every rank."""
+
+        def ring(v):
+            def step(carry, _):
+                moving, total = carry
+                moving = COMM.shift(moving)
+                return (moving, total + moving), None
+
+            return xp.scan(step, (v, v), xp.arange(W - 1))[0][1]
+
+        def body(v):
+            return ring(v), xp.vmap(COMM.all_reduce, in_axes=1, out_axes=1)(v)
+
+        x = xp.asarray(ROWS, dtype=xp.float32)
+        summed, mapped = xp.shard_map(body, mesh=MESH, in_specs=P("rank"), out_specs=P("rank"))(x)
+        np.testing.assert_array_equal(np.asarray(summed), _folded("sum"))
+        np.testing.assert_array_equal(np.asarray(mapped), _folded("sum"))
+
+    def test_on_trees(self):
+        tree = {"weight": xp.asarray(ROWS), "bias": [xp.ones(W)]}
+        got = jax.tree.map(COMM.all_reduce, tree)
+        assert isinstance(got["weight"], xp.Array)
+        np.testing.assert_array_equal(np.asarray(got["weight"]), _folded("sum"))
+        np.testing.assert_array_equal(np.asarray(got["bias"][0]), np.full(W, 8.0))
+
+    def test_what_is_recorded_for_fusion(self):
+        x = xp.asarray(ROWS, dtype=xp.float32)
+        with xp.fusion():
+            got = COMM.all_reduce(x * 2 + 1) * 3
+            np.testing.assert_array_equal(np.asarray(got), 3 * (2 * _folded("sum") + W))
+
     def test_rank(self):
         got = xp.shard_map(lambda v: v * 0 + COMM.rank, mesh=MESH, in_specs=P("rank"), out_specs=P("rank"))(
             xp.asarray(np.zeros(W, np.int32))
