@@ -344,26 +344,32 @@ class Program:
             restore_x64(previous)
         return results[0]
 
-    def run_pieces(self, leaves: Sequence[object], owned: frozenset[int] = frozenset()) -> list[object]:
+    def run_pieces(
+        self, leaves: Sequence[object], owned: frozenset[int] = frozenset(), taken: frozenset[int] = frozenset()
+    ) -> list[object]:
         """Run step by step; a value that cannot be computed is a `Failure`.
 
         Parameters
         ----------
         owned
             Slots of leaves whose memory may be reused.
+        taken
+            Those of them that were given up to a call, which reuses their memory.
         """
         values: list[object] = [None] * self.size
         values.extend(reversed(leaves))
         reuse = _config.donation()
         for fn, twin, wide, operands, at, results, last in self.pieces:
-            taken = [None if slot is None else values[slot] for slot in operands]
+            arrays = [None if slot is None else values[slot] for slot in operands]
             first = operands[0] if operands else None
             if twin is not None and reuse and first in last and (first >= 0 or first in owned):  # type: ignore[operator]
                 fn = twin
+            elif taken and not taken.isdisjoint(last):
+                fn = _donating(fn, wide, arrays, operands, taken.intersection(last))
             for slot in last:
                 values[slot] = None
-            result = _call(fn, wide, taken)
-            taken.clear()
+            result = _call(fn, wide, arrays)
+            arrays.clear()
             if results == 1 and not isinstance(result, tuple | list):
                 values[at] = result
             elif type(result) is Failure:
@@ -371,6 +377,24 @@ class Program:
             else:
                 values[at : at + results] = result  # type: ignore[call-overload]
         return [values[slot] for slot in self.wanted]
+
+
+def _donating(
+    fn: Callable[..., object],
+    wide: bool,
+    arrays: Sequence[object],
+    operands: tuple[int | None, ...],
+    free: frozenset[int],
+) -> Callable[..., object]:
+    """Return the form of a call that puts its results into the memory of operands that nobody needs after it."""
+    from .ownership import donating
+
+    places = tuple([i for i, slot in enumerate(operands) if slot in free and operands.count(slot) == 1])
+    wide = wide or any(getattr(x, "dtype", None) in WIDE for x in arrays)
+    try:
+        return donating(fn, wide, arrays, places) if places else fn
+    except Exception:
+        return fn  # the call itself tells what is wrong
 
 
 def _call(fn: Callable[..., object], wide: bool, operands: list[object]) -> object:

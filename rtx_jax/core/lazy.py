@@ -189,6 +189,8 @@ class Tape:
         The values of the result slots.
     slots
         Slots of leaves, by id.
+    taken
+        Slots of leaves that were given up, for the call that they were given to.
     device
         The device that leaves are committed to; None while there is no such leaf.
     given
@@ -205,6 +207,7 @@ class Tape:
         "owner",
         "place",
         "slots",
+        "taken",
         "thread",
         "values",
     )
@@ -224,6 +227,7 @@ class Tape:
         self.owned: dict[int, bool] = {}
         self.values: list[Lazy] = []
         self.given: list[object] = []
+        self.taken: set[int] = set()
         self.device: jax.Device | None = None
         self.slots: dict[int, int] = {}
 
@@ -436,7 +440,7 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     tape.place = following
     slot = -len(leaves)
     tape.slots[id(data)] = slot
-    if owned:
+    if owned and _config.donation():
         tape.owned[id(data)] = True
     return slot
 
@@ -579,6 +583,7 @@ def resolve(lazy: Lazy) -> jax.Array:
 def run(tape: Tape) -> None:
     """Compute what somebody still refers to; the tape is empty afterwards."""
     thread = tape.thread
+    current = thread.tape
     thread.tape = fusing.recording = None  # what runs may call back and record: on a tape of its own
     trace = running_trace.value
     done = False
@@ -591,7 +596,9 @@ def run(tape: Tape) -> None:
                 _run(tape, thread)
         done = True
     finally:
-        if thread.tape is None:
+        if current is not None and current is not tape:
+            thread.tape = current
+        elif thread.tape is None:
             thread.tape = tape if done else Tape(thread)
         if thread.depth:
             fusing.recording = thread.tape
@@ -615,9 +622,7 @@ def _run(tape: Tape, thread: Thread) -> None:
         candidates: Sequence[int] = ()
         if tape.owned and _GIL:
             candidates = _unseen(leaves, tape.owned)
-            if candidates and not _config.donation():
-                candidates = ()
-        results = _results(program, leaves, candidates, thread)
+        results = _results(program, tape, candidates)
         for slot, result in zip(wanted, results, strict=True):
             lazy = values[slot]
             if lazy.state is tape:
@@ -638,7 +643,8 @@ def _count(thread: Thread, recorded: int, operations: int) -> None:
             statistics.grouped += operations
 
 
-def _results(program: Program, leaves: list[object], candidates: Sequence[int], thread: Thread) -> Sequence[object]:
+def _results(program: Program, tape: Tape, candidates: Sequence[int]) -> Sequence[object]:
+    thread, leaves = tape.thread, tape.leaves
     if program.count >= thread.after and program.operations > 1 and program.alike:
         donated = program.fitting(candidates) if candidates else ()
         fn, new = program.whole(donated)
@@ -653,7 +659,8 @@ def _results(program: Program, leaves: list[object], candidates: Sequence[int], 
                 statistics.compiled += new
                 statistics.fused += program.operations
             return results
-    return program.run_pieces(leaves, frozenset([-number - 1 for number in candidates]))
+    owned = frozenset([-number - 1 for number in candidates])
+    return program.run_pieces(leaves, owned, owned & tape.taken)
 
 
 def _run_alone(tape: Tape, lazy: Lazy) -> None:

@@ -20,7 +20,7 @@ from .._compat import ArrayImpl
 from . import indexing as _indexing
 from .fused import set_twin
 from .gather import read_function
-from .handle import Handle, facts_of, held
+from .handle import Given, Handle, facts_of, held
 from .host import SCALARS, lift
 from .index_checks import check_bounds, checks_on
 from .index_key import Plan, parse_basic
@@ -49,10 +49,12 @@ def record_read(handle: Handle, key: object) -> Lazy | None:
         plan, positions, index = found
         if not positions and index is None and all(item == ":" for item in plan):
             return None
-        slot = handle_slot(tape, handle)
-        slots = [slot, *_positions(tape, positions, shape)]
         if index is not None:
-            slots.append(_index_slot(tape, index, shape[0]))
+            _check_index(index, shape[0], _GET)
+        slot = handle_slot(tape, handle)
+        slots = [slot, *_positions(tape, positions)]
+        if index is not None:
+            slots.append(handle_slot(tape, index))
         value = record(tape, _read(plan, index is not None), False, tuple(slots))
     except Unrecordable:
         tape.given.clear()
@@ -70,6 +72,8 @@ def record_write(handle: Handle, key: object, value: object) -> bool:
     tape = open_tape()
     if tape is None:
         return False
+    if type(handle._data) is Given:  # the write is what it was given to
+        handle._data = handle._data.data
     try:
         facts = facts_of(handle)
         shape, dtype = facts.shape, facts.dtype
@@ -86,13 +90,13 @@ def record_write(handle: Handle, key: object, value: object) -> bool:
                 return False
             plan, positions, index = found
             fn = _write(plan, index is not None, _in_order())
+            if index is not None:
+                _check_index(index, shape[0], _SET)
         slot = handle_slot(tape, handle)
         second = _value_slot(tape, value, dtype)
-        slots = [slot, second, *_positions(tape, positions, shape)]
-        if type(fn) is _MaskWrite:
-            slots.append(handle_slot(tape, index))  # type: ignore[arg-type]
-        elif index is not None:
-            slots.append(_index_slot(tape, index, shape[0]))
+        slots = [slot, second, *_positions(tape, positions)]
+        if index is not None:
+            slots.append(handle_slot(tape, index))
         set_twin(fn, fn.donating)
         result = record(tape, fn, False, tuple(slots))
     except Unrecordable:
@@ -111,7 +115,7 @@ def record_write(handle: Handle, key: object, value: object) -> bool:
 # --- keys and values -------------------------------------------------------------------------------------------------
 
 
-def _plan(key: object, shape: tuple[int, ...], operation: str) -> tuple[Plan, list[int], object] | None:
+def _plan(key: object, shape: tuple[int, ...], operation: str) -> tuple[Plan, list[int], Handle | None] | None:
     """Return plan, positions and the array of integers of a key; None for a key that is not recorded."""
     if max(shape, default=0) >= 2**31:
         return None
@@ -130,7 +134,7 @@ def _plan(key: object, shape: tuple[int, ...], operation: str) -> tuple[Plan, li
     return None if parsed is None else (*parsed, None)
 
 
-def _positions(tape: Tape, positions: Sequence[int], shape: tuple[int, ...]) -> list[int]:
+def _positions(tape: Tape, positions: Sequence[int]) -> list[int]:
     slots = []
     for position in positions:
         start = starts[position]
@@ -140,15 +144,12 @@ def _positions(tape: Tape, positions: Sequence[int], shape: tuple[int, ...]) -> 
     return slots
 
 
-def _index_slot(tape: Tape, index: object, size: int) -> int:
-    """Return the slot of an array of integers, whose bounds are checked, for which they must be known."""
-    assert isinstance(index, Handle)
+def _check_index(index: Handle, size: int, operation: str) -> None:
+    """Check the bounds of integers, for which they must be known: this may run the tape, so it comes before slots."""
     array = held(index)
     if type(array) is not ArrayImpl or not checks_on(array):
         raise Unrecordable
-    slot = handle_slot(tape, index)
-    check_bounds(array, size, 0, _GET)
-    return slot
+    check_bounds(array, size, 0, operation)
 
 
 def _shape_of(value: object) -> tuple[int, ...]:

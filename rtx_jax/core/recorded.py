@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .._compat import EAGER_TRACE, ArrayImpl, running_trace
-from ..errors import ScalarOverflow
+from ..errors import ScalarOverflow, UseAfterMove
 from .fused import set_twin
 from .handle import COUNTED, MOVED, Given, Handle, held, moved
 from .host import SCALARS, lift, scalar_operand
@@ -81,12 +81,16 @@ def _given_slot(tape: Tape, handle: Handle, given: Given) -> int:
         data = resolve(data)
     if type(data) is not ArrayImpl:
         raise Unrecordable
-    return leaf(tape, data, handle._owned is True or handle._owned is COUNTED)
+    slot = leaf(tape, data, handle._owned is True or handle._owned is COUNTED)
+    if id(data) in tape.owned:
+        tape.taken.add(slot)
+    return slot
 
 
 def spend_given(tape: Tape) -> None:
     """Mark the handles as dead that were given up to a call."""
     for handle in tape.given:
+        handle._data.data = MOVED  # type: ignore[attr-defined]  # frames of the call still hold the cell
         handle._data = MOVED  # type: ignore[attr-defined]
     tape.given.clear()
 
@@ -146,6 +150,8 @@ def unary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object], _H]:
         except Unrecordable:
             tape.given.clear()
             return slow(op, (x,))  # type: ignore[return-value]
+        except UseAfterMove as error:
+            raise error.renamed(name) from None
         except Exception as error:
             spend_given(tape)
             raise_translated(name, error)
@@ -201,7 +207,8 @@ def binary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object, obje
         except Unrecordable:
             tape.given.clear()
             return slow(op, (x1, x2))  # type: ignore[return-value]
-        except ScalarOverflow as error:
+        except (ScalarOverflow, UseAfterMove) as error:
+            spend_given(tape)
             raise error.renamed(name) from None
         except Exception as error:
             spend_given(tape)
@@ -259,7 +266,8 @@ def record_operation(cls: type[_H], op: Op, operands: Sequence[object], static: 
     except Unrecordable:
         tape.given.clear()
         return None
-    except ScalarOverflow as error:
+    except (ScalarOverflow, UseAfterMove) as error:
+        spend_given(tape)
         raise error.renamed(op.name) from None
     except Exception as error:
         spend_given(tape)
@@ -296,6 +304,8 @@ def record_update(
     tape = open_tape()
     if tape is None:
         return False
+    if type(handle._data) is Given:  # the write is what it was given to
+        handle._data = handle._data.data
     try:
         first = handle_slot(tape, handle)
         slots = [operand_slot(tape, x) for x in operands]

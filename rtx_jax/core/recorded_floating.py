@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .._compat import EAGER_TRACE, running_trace
-from ..errors import ScalarOverflow
+from ..errors import ScalarOverflow, UseAfterMove
 from .dtypes import INEXACT, default_float
 from .handle import Handle
 from .host import SCALARS, scalar_operand
@@ -52,6 +52,8 @@ def floating_unary_recorder(
         except Unrecordable:
             tape.given.clear()
             return slow(x)  # type: ignore[return-value]
+        except UseAfterMove as error:
+            raise error.renamed(name) from None
         except Exception as error:
             spend_given(tape)
             raise_translated(name, error)
@@ -98,7 +100,8 @@ def floating_binary_recorder(
         except Unrecordable:
             tape.given.clear()
             return slow(x1, x2)  # type: ignore[return-value]
-        except ScalarOverflow as error:
+        except (ScalarOverflow, UseAfterMove) as error:
+            spend_given(tape)
             raise error.renamed(name) from None
         except Exception as error:
             spend_given(tape)
