@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 
 import rtx_jax as xp
 from rtx_jax.core import index_table
+from rtx_jax.errors import UseAfterMove
 
 SHAPES = ((4,), (2, 3))
 DTYPES = ("float32", "float64", "int32")
@@ -173,7 +174,7 @@ class Programs(RuleBasedStateMachine):
         assert array is before
 
     @precondition(lambda self: self.pairs)
-    @rule(data=st.data(), how=st.integers(0, 8))
+    @rule(data=st.data(), how=st.integers(0, 9))
     def copy(self, data: st.DataObject, how: int) -> None:
         array, expected = self.pick(data)
         copies = (
@@ -186,6 +187,7 @@ class Programs(RuleBasedStateMachine):
             lambda x: xp.astype(x, x.dtype),
             lambda x: x.to_device(jax.devices()[0]),
             lambda x: pickle.loads(pickle.dumps(x)),
+            lambda x: x.clone(),
         )
         copied = copies[how](array)
         assert copied is not array
@@ -198,6 +200,26 @@ class Programs(RuleBasedStateMachine):
         array, expected = self.pick(data)
         assert xp.asarray(array) is array
         self.pairs.append((array, expected))
+
+    @precondition(lambda self: self.pairs)
+    @rule(data=st.data(), how=st.integers(0, 4))
+    def give_up(self, data: st.DataObject, how: int) -> None:
+        """Its memory may be used; clones, copies and exports keep their values."""
+        array, expected = self.pick(data)
+        self.pairs = [pair for pair in self.pairs if pair[0] is not array]
+        one = expected.dtype.type(1)
+        uses = (
+            (lambda x: x + 1, expected + one),
+            (lambda x: -x, -expected),
+            (xp.square, np.square(expected)),
+            (lambda x: x[::-1], expected[::-1].copy()),
+            (xp.jit(lambda x: x - 1), expected - one),
+        )
+        use, wanted = uses[how]
+        self.add(use(array.take()), wanted)
+        assert not array.is_alive
+        with pytest.raises(UseAfterMove):
+            array.tolist()
 
     @precondition(lambda self: self.pairs and len(self.exports) < 12)
     @rule(data=st.data(), how=st.integers(0, 4))

@@ -118,7 +118,7 @@ class JaxCalls(Backend[jax.Array]):
                     return self._consuming(operation, operands, params, donates)
                 operands = tuple([self._operand(operation, x) for x in operands])
                 if donates:
-                    operands = tuple([resolve(x) if type(x) is Lazy else x for x in operands])
+                    operands = tuple([resolve(x) if type(x) is Lazy else x for x in operands])  # type: ignore[comparison-overlap]
                 wide = wide or any(x is not None and x.dtype in WIDE for x in operands)
                 break
         if operands and operands[-1] is None:  # each costs a little in the compiled call
@@ -170,7 +170,7 @@ class JaxCalls(Backend[jax.Array]):
     def _array(self, operation: str, x: object) -> jax.Array | np.ndarray | None:
         """Return one operand as an array, also one that is not computed yet."""
         found = self._operand(operation, x)
-        return resolve(found) if type(found) is Lazy else found
+        return resolve(found) if type(found) is Lazy else found  # type: ignore[comparison-overlap]
 
     def _prepare(
         self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params
@@ -249,7 +249,7 @@ class JaxCalls(Backend[jax.Array]):
     @staticmethod
     def _is_readable(indices: jax.Array) -> bool:
         """Tell whether the values of a tensor of indices are read to check them."""
-        if type(indices) is Lazy:
+        if type(indices) is Lazy:  # type: ignore[comparison-overlap]
             indices = resolve(indices)
         if type(indices) is not ArrayImpl:
             if tracing.active or not isinstance(indices, Handle):
