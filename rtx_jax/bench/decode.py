@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..core.dtypes import as_dtype
 from ..kernels.decode import decode_attention, paged_attention
+from ..kernels.decode.spec import DecodeOperands, DecodeSpec
 from .contender import (
     OURS,
     Array,
@@ -26,7 +27,17 @@ from .contender import (
 )
 from .request import Request
 
-__all__ = ["BOUND", "CHOICES", "DIRECTIONS", "LENGTHS", "PARAMETERS", "VARIANTS", "contenders", "problems"]
+__all__ = [
+    "BOUND",
+    "CHOICES",
+    "DIRECTIONS",
+    "LENGTHS",
+    "PARAMETERS",
+    "VARIANTS",
+    "contenders",
+    "normal_form",
+    "problems",
+]
 
 BOUND = "memory"
 CHOICES = ("implementations",)
@@ -106,6 +117,35 @@ def _first(operands: Mapping[str, Array], name: str) -> NDArray[np.float64]:
 
 def _error(right: Callable[[], NDArray[np.float64]], group: int, results: Sequence[Array]) -> float:
     return relative_error(results[0][0, 0, :group], right())
+
+
+def normal_form(problem: Problem, /) -> tuple[DecodeSpec, DecodeOperands]:
+    """Return what `decode_attention` or `paged_attention` makes of a problem, for the implementations."""
+    operands = problem.operands
+    query, key, table = operands["query"], operands["key"], operands.get("table")
+    batch, _, heads, size = query.shape
+    key_heads = key.shape[2]
+    paged = table is not None
+    spec = DecodeSpec(
+        batch=batch,
+        queries=1,
+        keys=key.shape[1] if table is None else table.shape[1] * key.shape[1],
+        heads=heads,
+        key_heads=key_heads,
+        size=size,
+        value_size=size,
+        dtype=query.dtype,
+        key_dtype=key.dtype,
+        value_dtype=key.dtype,
+        scale=size**-0.5,
+        window=(None, 0),
+        page=key.shape[1] if paged else 0,
+        pages=key.shape[0] if paged else 0,
+    )
+    lengths = np.full((batch, key_heads), problem.length, np.int32)
+    arrays = {name: operands.get(name) for name in ("key", "value", "table", "key_scale", "value_scale")}
+    rows = query.reshape(batch, key_heads, heads // key_heads, size)
+    return spec, DecodeOperands(query=rows, lengths=lengths, offsets=lengths - 1, **arrays)  # type: ignore[arg-type]
 
 
 # --- contenders -----------------------------------------------------------------------------------------------------

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 
 from .._compat import is_x64, x64
 from ..core.devices import platform_of
-from ..errors import BackendLimitation, InvalidArgument, RtxError
+from ..errors import InvalidArgument, RtxError
 from ..kernels import tuning
-from ..kernels.attention import select
-from ..kernels.attention.spec import AttentionSpec, Operands
-from ..kernels.attention.tuned import default_blocks, kernel_name, shape_class
-from ..kernels.target import Target, target_of
-from . import attention
-from .contender import Problem, Ready, compiled
+from ..kernels.target import target_of
+from .contender import Ready
 from .measure import device_of
+from .operations import OPERATIONS, Operation
 from .request import Request, check
 from .timing import alternate
+from .tuned_calls import TUNABLE, Call
 
-__all__ = ["Trial", "candidates", "tune"]
+__all__ = ["Trial", "candidates", "tunable", "tune"]
 
 # A gain below this is noise.
 _GAIN = 1.02
@@ -86,13 +82,29 @@ def candidates(blocks: tuning.Blocks, direction: str, /) -> list[tuning.Blocks]:
     return found
 
 
+def tunable(name: str, /) -> Operation:
+    """Return the operation of a name, one with block sizes.
+
+    Raises
+    ------
+    InvalidArgument
+        There is none.
+    """
+    if name in TUNABLE:
+        return OPERATIONS[name]
+    raise InvalidArgument(
+        "rtx-jax tune", "operation", got=repr(name), wanted=", ".join(map(repr, TUNABLE)), arg="operation",
+        reason="no block sizes",
+    )  # fmt: skip
+
+
 def tune(request: Request, /, *, progress: Callable[[str], None] = lambda text: None) -> Iterator[Trial]:
     """Measure the candidates of each kernel that `request` leads to, and store what is faster than the defaults.
 
     Parameters
     ----------
     request
-        Which calls: of the operation ``"attention"``.
+        Which calls: of the operation ``"attention"``, ``"decode"`` or ``"cross-entropy"``.
     progress
         Told what comes next.
 
@@ -108,62 +120,35 @@ def tune(request: Request, /, *, progress: Callable[[str], None] = lambda text: 
     BackendLimitation
         The implementation cannot run such a call, or has no block sizes.
     """
-    if request.operation != "attention":
-        raise InvalidArgument(
-            "rtx-jax tune", "operation", got=repr(request.operation), wanted="'attention'", arg="operation",
-            reason="no block sizes",
-        )  # fmt: skip
+    operation = tunable(request.operation)
     request = dataclasses.replace(
         request,
-        lengths=tuple(request.lengths) or attention.LENGTHS,
-        variants=tuple(request.variants) or attention.VARIANTS[:1],
-        directions=tuple(request.directions) or attention.DIRECTIONS,
+        lengths=tuple(request.lengths) or operation.lengths,
+        variants=tuple(request.variants) or operation.variants[:1],
+        directions=tuple(request.directions) or operation.directions,
     )
-    check(request, variants=attention.VARIANTS, directions=attention.DIRECTIONS)
+    check(request, variants=operation.variants, directions=operation.directions)
     device = device_of(request.device, "rtx-jax tune")
     return _trials(request, device, progress)
 
 
 def _trials(request: Request, device: jax.Device, progress: Callable[[str], None]) -> Iterator[Trial]:
     target = target_of(platform_of(device), device.device_kind)
-    for problem in attention.problems(request):
-        spec, operands = attention.normal_form(problem)
-        for word in request.implementations:
-            module = _module(word, spec, target)
-            progress(f"{module.NAME} {problem.variant} {problem.direction} {problem.length}")
-            with jax.default_device(device), x64(spec.dtype.itemsize == 8 or is_x64()):
-                yield _trial(problem, spec, operands, module, target, device, request.rounds)
+    for call in TUNABLE[request.operation](request, target):
+        progress(f"{call.kernel} {call.shapes}")
+        with jax.default_device(device), x64(call.wide or is_x64()):
+            yield _trial(call, target.kind or target.platform, device, request.rounds)
 
 
-def _module(word: str, spec: AttentionSpec, target: Target) -> select.Implementation:
-    chosen, _ = select.choose(spec, target, select.check_word("rtx-jax tune", word))
-    return chosen
-
-
-def _trial(
-    problem: Problem,
-    spec: AttentionSpec,
-    operands: Operands,
-    module: select.Implementation,
-    target: Target,
-    device: jax.Device,
-    rounds: int,
-) -> Trial:
-    kernel, shapes = kernel_name(module.NAME, problem.direction), shape_class(spec)
-    default = default_blocks(module, spec, problem.direction)
-    if default is None:
-        raise BackendLimitation(
-            "rtx-jax tune", "implementation", got=repr(module.NAME), wanted="one with block sizes",
-            backend=module.NAME, reason="it has no block sizes",
-        )  # fmt: skip
+def _trial(call: Call, kind: str, device: jax.Device, rounds: int) -> Trial:
     ready: dict[str, Ready] = {}
     blocks: dict[str, dict[str, int]] = {}
-    for number, candidate in enumerate(candidates(default, problem.direction)):
+    for number, candidate in enumerate(candidates(call.default, call.direction)):
         sizes = tuning.block_sizes(candidate)
         name = ", ".join(f"{key} {value}" for key, value in sizes.items())
         # Too much shared memory, or a shape that the compiler refuses: no candidate then. The default must run.
         try:
-            ready[name] = _ready(problem, spec, operands, module, candidate, device)
+            ready[name] = call.ready(candidate, device)
             ready[name].call()
         except Exception:
             if number == 0:
@@ -178,49 +163,6 @@ def _trial(
     entry = None
     if times_ms[best] * _GAIN < times_ms[first]:
         changed = {key: value for key, value in blocks[best].items() if value != blocks[first][key]}
-        kind = target.kind or target.platform
-        entry = tuning.Entry(kernel, kind, shapes, changed, times_ms[best] * 1e3, times_ms[first] * 1e3)
+        entry = tuning.Entry(call.kernel, kind, call.shapes, changed, times_ms[best] * 1e3, times_ms[first] * 1e3)
         tuning.store(entry)
-    return Trial(entry, kernel, shapes, blocks[first], times_ms)
-
-
-def _ready(
-    problem: Problem,
-    spec: AttentionSpec,
-    operands: Operands,
-    module: select.Implementation,
-    blocks: tuning.Blocks,
-    device: jax.Device,
-) -> Ready:
-    """Compile one kernel with these blocks; the backward pass alone, on the result of the default forward pass."""
-    names = [name for name, array in operands._asdict().items() if array is not None]
-    arrays = [array for array in operands if array is not None]
-    if problem.direction == "forward":
-
-        def run(*given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return module.forward(spec, Operands(**dict(zip(names, given, strict=True))), blocks=blocks)
-
-        return compiled(run, arrays, device)
-
-    def pull(out: jax.Array, lse: jax.Array, d_out: jax.Array, *given: jax.Array) -> tuple[jax.Array, ...]:
-        found = module.backward(
-            spec,
-            Operands(**dict(zip(names, given, strict=True))),
-            out,
-            lse,
-            d_out,
-            jnp.zeros_like(lse),
-            bias=operands.bias is not None,
-            blocks=blocks,
-        )
-        return tuple(array for array in found if array is not None)
-
-    out, lse = _forward(module.NAME, spec, tuple(names))(*arrays)
-    return compiled(pull, [out, lse, problem.operands["d_out"], *arrays], device)
-
-
-@functools.lru_cache(maxsize=1)
-def _forward(name: str, spec: AttentionSpec, names: tuple[str, ...]) -> Callable[..., tuple[jax.Array, ...]]:
-    """The forward pass with its default blocks, compiled once for all candidates of a backward pass."""
-    module = select.module(name)
-    return jax.jit(lambda *given: module.forward(spec, Operands(**dict(zip(names, given, strict=True)))))
+    return Trial(entry, call.kernel, call.shapes, blocks[first], times_ms)

@@ -204,17 +204,27 @@ def bench(
 
 @app.command()
 def tune(
-    length: Annotated[list[int] | None, typer.Option(help="Length of the sequence. Repeat it for several.")] = None,
+    operation: Annotated[str, typer.Argument(help="attention, decode or cross-entropy.")] = "attention",
+    length: Annotated[
+        list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Repeat it for several.")
+    ] = None,
     variant: Annotated[
-        list[str] | None, typer.Option(help="causal, full, window, segments, bias. Repeat it for several.")
+        list[str] | None,
+        typer.Option(help="attention: causal, full, window, segments, bias; ... Repeat it for several."),
     ] = None,
     direction: Annotated[list[str] | None, typer.Option(help="forward or backward. Both without it.")] = None,
     dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",
-    batch: Annotated[int, typer.Option(help="Rows of the batch.")] = 1,
-    heads: Annotated[int, typer.Option(help="Query heads.")] = 8,
+    batch: Annotated[int | None, typer.Option(help="Rows of the batch; 1 without it.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Query heads; 8 without it.")] = None,
     key_heads: Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")] = None,
-    size: Annotated[int, typer.Option(help="Elements of a head.")] = 64,
-    window: Annotated[int, typer.Option(help="Keys that a query sees to its left, in the variant window.")] = 512,
+    size: Annotated[int | None, typer.Option(help="Elements of a head; 64 without it.")] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Elements of a hidden state (cross-entropy); 1024 without it.")
+    ] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Classes (cross-entropy); 32768 without it.")] = None,
+    window: Annotated[
+        int | None, typer.Option(help="Keys that a query sees to its left, in the variant window; 512 without it.")
+    ] = None,
     implementation: Annotated[
         list[str] | None, typer.Option(help="xla, pallas_triton, ...; the one that would run here without it.")
     ] = None,
@@ -223,13 +233,14 @@ def tune(
     show: Annotated[bool, typer.Option("--show", help="Print what is stored, and measure nothing.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored, and measure nothing.")] = False,
 ) -> None:
-    """Measure the block sizes of attention on this device, and keep those that beat the defaults.
+    """Measure the block sizes of an operation on this device, and keep those that beat the defaults.
 
     They are kept in the user's cache (RTX_JAX_CACHE_DIR), for this kind of device and calls of this class, and are used
     from then on.
     """
-    from ..bench import Request
+    from ..bench.tuner import tunable
     from . import tune as command
+    from .requests import request_of
 
     if show:
         command.show()
@@ -237,19 +248,26 @@ def tune(
     if forget:
         command.forget()
         return
-    request = Request(
-        "attention",
-        length or (),
-        variant or (),
-        direction or (),
-        batch=batch,
-        heads=heads,
-        key_heads=-1 if key_heads is None else key_heads,
-        size=size,
-        window=window,
-        dtype=dtype,
-        implementations=implementation or ("auto",),
-        device=device,
+    found = tunable(operation)
+    request = request_of(
+        "rtx-jax tune",
+        operation,
+        ("dtype", *found.parameters, *(name for name in found.choices if name != "fast")),
+        lengths=length,
+        variants=variant,
+        directions=direction,
         rounds=rounds,
+        device=device,
+        options={
+            "dtype": dtype,
+            "batch": batch,
+            "heads": heads,
+            "key_heads": key_heads,
+            "size": size,
+            "width": width,
+            "vocabulary": vocabulary,
+            "window": window,
+            "implementations": implementation or None,
+        },
     )
     command.measure(request)

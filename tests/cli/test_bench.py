@@ -109,6 +109,14 @@ def test_tuning(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "float32 causal queries=32 keys=32" in out
 
 
+def test_tuning_the_loss(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "candidates", lambda blocks, direction: [blocks])
+    options = ("--length", 16, "--width", 8, "--vocabulary", 32, "--device", "cpu", "--rounds", 1)
+    status, out, err = command("tune", "cross-entropy", *options)
+    assert status == 0, out + err
+    assert "cross_entropy.xla.forward" in out and "cross_entropy.xla.backward" in out
+
+
 def test_what_is_stored(command: Command) -> None:
     status, out, err = command("tune", "--show")
     assert status == 0, err
@@ -127,6 +135,10 @@ def test_what_cannot_be_tuned(command: Command) -> None:
     status, _, err = command("tune", "--length", 32, "--implementation", "pallas_triton", *SMALL)
     assert status == 2
     assert "pallas_triton" in err
+    status, _, err = command("tune", "rope")
+    assert status == 2 and "got 'rope', wanted 'attention', 'decode', 'cross-entropy'" in err
+    status, _, err = command("tune", "decode", "--width", 8)
+    assert status == 2 and "argument --width: got 8, wanted no such option, which decode does not have" in err
 
 
 def test_a_plot_without_matplotlib_is_refused_before_anything_is_measured(

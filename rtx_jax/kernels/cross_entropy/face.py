@@ -15,13 +15,11 @@ from ...checks.linear import precision as _precision
 from ...raw._kinds import cast, enter
 from ..formula import Arrays, Formula, call
 from ..operands import arrays
-from . import xla
+from . import tuned, xla
+from .tuned import default_blocks
 from .xla import LossSpec
 
 __all__ = ["cross_entropy"]
-
-# Logits that are held at once: 64 MiB of float32.
-_HELD = 2**24
 
 
 def cross_entropy(
@@ -61,7 +59,8 @@ def cross_entropy(
     reduction
         ``"mean"`` over the tokens that count (NaN where there is none), ``"sum"``, or ``"none"``.
     block
-        How many words are taken at once; by default as many as keep T times it below 16 million.
+        How many words are taken at once; by default what `rtx-jax tune` measured, or as many as keep T times it below
+        16 million.
     precision
         Of float32 products: ``"highest"``, ``"high"`` or ``"default"``; that of `set_matmul_precision` when left out.
 
@@ -94,22 +93,23 @@ def cross_entropy(
         ignore_index, label_smoothing, z_loss, softcap, reduction, block
     )
     tokens, size = math.prod(labels.shape), weight.shape[0]
-    if rows is None:
-        rows = max(_HELD // max(tokens, 1) // 128 * 128, 128)
+    measured = rows is None
+    rows = default_blocks(tokens, size).words if rows is None else rows
     products = matmul_precision() if precision is None else _precision("cross_entropy", precision)
     spec = LossSpec(min(rows, size), bias is not None, cap, products)
     with enter(hidden.dtype):
-        loss: jax.Array = _run(hidden, weight, labels, bias, spec, ignored, smoothing, penalty, words)
+        loss: jax.Array = _run(hidden, weight, labels, bias, spec, measured, ignored, smoothing, penalty, words)
     return loss
 
 
-@functools.partial(jax.jit, static_argnums=(4, 5, 6, 7, 8), inline=True)
+@functools.partial(jax.jit, static_argnums=(4, 5, 6, 7, 8, 9), inline=True)
 def _run(
     hidden: jax.Array,
     weight: jax.Array,
     labels: jax.Array,
     bias: jax.Array | None,
     spec: LossSpec,
+    measured: bool,
     ignored: int | None,
     smoothing: float,
     penalty: float,
@@ -123,7 +123,7 @@ def _run(
         rows = jnp.where(counts[:, None], rows, jnp.zeros((), rows.dtype))
     # Out of range or ignored: no word of the vocabulary.
     place = cast(jnp.where(inside, words, -1), np.dtype(np.int32))
-    lse, chosen, mean = call(_formula(spec), rows, weight, place, *(() if bias is None else (bias,)))
+    lse, chosen, mean = call(_formula(spec, measured), rows, weight, place, *(() if bias is None else (bias,)))
     chosen = jnp.where(inside, chosen, jnp.nan)
     loss = lse - (1 - smoothing) * chosen
     if smoothing:
@@ -138,10 +138,15 @@ def _run(
 
 
 @functools.cache
-def _formula(spec: LossSpec) -> Formula:
+def _formula(spec: LossSpec, measured: bool) -> Formula:
+    """Return the statistics of the logits; where the caller chose no block, with the measured one of the device."""
     forward = functools.partial(xla.forward, spec=spec)
 
     def backward(operands: Arrays, kept: Arrays, cotangents: Arrays, wanted: tuple[bool, ...]) -> Arrays:
         return xla.backward(operands, kept, cotangents, wanted, spec=spec)
 
-    return Formula("cross_entropy", forward, backward, (True, True, False, *((True,) if spec.bias else ())), 1)
+    differentiable = (True, True, False, *((True,) if spec.bias else ()))
+    if not measured:
+        return Formula("cross_entropy", forward, backward, differentiable, 1)
+    choose = functools.partial(tuned.choose, spec=spec)
+    return Formula("cross_entropy", forward, backward, differentiable, 1, choose)

@@ -30,7 +30,7 @@ from .ranges import row_ranges, union_range
 from .spec import DecodeOperands, DecodeSpec, Partial, is_quantized, whole_only
 from .splits import safe_top
 
-__all__ = ["NAME", "partial", "unsupported"]
+__all__ = ["NAME", "Blocks", "default_blocks", "partial", "unsupported"]
 
 NAME = "pallas_tpu"
 
@@ -64,17 +64,38 @@ def unsupported(spec: DecodeSpec, target: Target) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """The size of one step.
+
+    Attributes
+    ----------
+    key
+        Positions of a step, a multiple of 128; in pages as many of these as fit.
+    """
+
+    key: int
+
+
+def default_blocks(spec: DecodeSpec) -> Blocks:
+    """Return the step of a call: what the operands and scores of one take of the chip's memory is bounded."""
+    view = _View(spec)
+    width = max(spec.size, spec.value_size, _LANES) * max(spec.key_dtype.itemsize, spec.value_dtype.itemsize)
+    pairs = min(_BLOCK_BYTES // width, max(_MAX_SCORES // view.rows, _LANES))
+    return Blocks(max(1 << int(math.log2(max(pairs // view.together, 1))), _LANES))
+
+
+@dataclass(frozen=True, slots=True)
 class _View:
     """How the grid (rows of the batch, groups of heads, steps) sees the operands.
 
     Attributes
     ----------
-    block
-        Positions of a step; None chooses.
+    blocks
+        The size of a step; None chooses.
     """
 
     spec: DecodeSpec
-    block: int | None = None
+    blocks: Blocks | None = None
 
     @property
     def together(self) -> int:
@@ -103,12 +124,7 @@ class _View:
 
     @property
     def _wanted(self) -> int:
-        if self.block is not None:
-            return self.block
-        spec = self.spec
-        width = max(spec.size, spec.value_size, _LANES) * max(spec.key_dtype.itemsize, spec.value_dtype.itemsize)
-        pairs = min(_BLOCK_BYTES // width, max(_MAX_SCORES // self.rows, _LANES))
-        return max(1 << int(math.log2(max(pairs // self.together, 1))), _LANES)
+        return (self.blocks or default_blocks(self.spec)).key
 
     @property
     def step(self) -> int:
@@ -127,18 +143,18 @@ class _View:
 
 
 def partial(
-    spec: DecodeSpec, operands: DecodeOperands, *, block: int | None = None, interpret: bool = False
+    spec: DecodeSpec, operands: DecodeOperands, *, blocks: Blocks | None = None, interpret: bool = False
 ) -> Partial:
     """Return the softmax over all keys as one part.
 
     Parameters
     ----------
-    block
-        Positions of a step, a multiple of 128; None chooses.
+    blocks
+        The size of a step; None chooses.
     interpret
         Whether to run as ordinary JAX operations, on any device.
     """
-    view = _View(spec, block)
+    view = _View(spec, blocks)
     groups = spec.key_heads // view.together
     lead = (spec.batch, groups)
     scalars, first, stop = _bounds(view, operands)
@@ -153,11 +169,11 @@ def partial(
         per_row["factor"] = operands.factor[..., None]
     names: list[str] = []
     arrays: list[jax.Array] = []
-    blocks: list[pl.BlockSpec] = []
+    parts: list[pl.BlockSpec] = []
     for name, x in per_row.items():
         names.append(name)
         arrays.append(by_row(x))
-        blocks.append(pl.BlockSpec((None, None, view.rows, x.shape[-1]), lambda b, k, j, *_: (b, k, 0, 0)))
+        parts.append(pl.BlockSpec((None, None, view.rows, x.shape[-1]), lambda b, k, j, *_: (b, k, 0, 0)))
     for name in ("key", "value", "key_scale", "value_scale"):
         cache: jax.Array | None = getattr(operands, name)
         if cache is None:
@@ -167,7 +183,7 @@ def partial(
         for i in range(view.parts):
             names.append(f"{name}{i}")
             arrays.append(cache)
-            blocks.append(_cache_block(view, name, cache, i))
+            parts.append(_cache_block(view, name, cache, i))
     results = [
         ((*lead, view.rows, spec.value_size), np.float32),
         ((*lead, view.rows, 1), np.float32),
@@ -183,7 +199,7 @@ def partial(
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=len(scalars),
             grid=(*lead, view.steps),
-            in_specs=blocks,
+            in_specs=parts,
             out_specs=[
                 pl.BlockSpec((None, None, *shape[2:]), lambda b, k, j, *_: (b, k, 0, 0)) for shape, _ in results
             ],

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
+from ...errors import InvalidArgument
 from .. import _triton as triton
 from ..target import Target
 from .plain import scores_of
@@ -23,7 +24,7 @@ from .ranges import row_range, union_range
 from .spec import DecodeOperands, DecodeSpec, Partial, is_quantized
 from .splits import safe_top
 
-__all__ = ["NAME", "Blocks", "partial", "unsupported"]
+__all__ = ["NAME", "Blocks", "default_blocks", "partial", "unsupported"]
 
 NAME = "pallas_triton"
 
@@ -50,6 +51,14 @@ class Blocks:
     splits: int
     warps: int = 4
     stages: int = 2
+
+    def __post_init__(self) -> None:
+        for name, least in (("keys", 16), ("splits", 1), ("warps", 1), ("stages", 1)):
+            value = getattr(self, name)
+            powers = name in ("keys", "warps")
+            if value < least or (powers and value & (value - 1)):
+                wanted = f"{'a power of 2, ' if powers else ''}at least {least}"
+                raise InvalidArgument("Blocks", name, got=value, wanted=wanted, arg=name, reason="not a size of tiles")
 
 
 def unsupported(spec: DecodeSpec, target: Target) -> list[str]:

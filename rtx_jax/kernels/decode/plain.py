@@ -33,9 +33,9 @@ def forward(spec: DecodeSpec, operands: DecodeOperands) -> tuple[jax.Array, jax.
     return finish(spec, operands, partial(spec, operands))
 
 
-def partial(spec: DecodeSpec, operands: DecodeOperands, *, interpret: bool = False) -> Partial:
+def partial(spec: DecodeSpec, operands: DecodeOperands, *, blocks: None = None, interpret: bool = False) -> Partial:
     """Return the softmax over all keys as one part."""
-    del interpret
+    del blocks, interpret
     work = spec.accumulator
     key, value = (_heads_first(spec, x, operands.table) for x in (operands.key, operands.value))
     key_scale, value_scale = (

@@ -16,10 +16,11 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
 from ..._compat import Primitive, is_partitioned, lowering_target, result_avals, vary_alike, x64
-from ..target import Target
+from ..target import target_of
 from . import plain, select, xla
 from .spec import DecodeOperands, DecodeSpec
 from .splits import finish
+from .tuned import tuned_blocks
 
 __all__ = ["decode", "decode_p"]
 
@@ -75,10 +76,14 @@ def _avals(
 def _lower(
     ctx: mlir.LoweringRuleContext, *values: object, spec: DecodeSpec, names: Names, implementation: str
 ) -> object:
-    target = Target(*lowering_target(ctx))
+    target = target_of(*lowering_target(ctx))
     partitioned = is_partitioned(ctx)
     chosen = select.choose(spec, implementation, target, partitioned=partitioned)
-    partial = functools.partial(xla.partial, together=True) if partitioned and chosen is xla else chosen.partial
+    partial = (
+        functools.partial(xla.partial, together=True) if partitioned and chosen.NAME == xla.NAME else chosen.partial
+    )
+    blocks = tuned_blocks(chosen, spec, target)
+    partial = partial if blocks is None else functools.partial(partial, blocks=blocks)
 
     def run(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
         operands = _operands(names, arrays)

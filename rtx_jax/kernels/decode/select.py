@@ -9,6 +9,7 @@ from ...checks import choices as _choices
 from ..choice import Candidate
 from ..choice import choose as _choose
 from ..target import Target
+from ..tuning import Blocks
 from .spec import DecodeOperands, DecodeSpec, Partial
 
 __all__ = ["MODULES", "Implementation", "check", "choose", "load"]
@@ -22,7 +23,8 @@ class Implementation(Protocol):
     def unsupported(self, spec: DecodeSpec, target: Target) -> list[str]:
         """Return why it cannot do a call, in words; empty when it can."""
 
-    def partial(self, spec: DecodeSpec, operands: DecodeOperands) -> Partial:
+    # One without block sizes has no such parameter, and no `default_blocks`.
+    def partial(self, spec: DecodeSpec, operands: DecodeOperands, *, blocks: Blocks | None = None) -> Partial:
         """Return the softmax over the keys, in parts."""
 
 

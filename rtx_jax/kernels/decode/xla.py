@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from .ranges import row_ranges, union_range
 from .spec import DecodeOperands, DecodeSpec, Partial, whole_only
 from .splits import safe_top
 
-__all__ = ["NAME", "block_of", "partial", "unsupported"]
+__all__ = ["Blocks", "NAME", "default_blocks", "partial", "unsupported"]
 
 NAME = "xla"
 
@@ -42,10 +43,30 @@ def unsupported(spec: DecodeSpec, target: Target) -> list[str]:
     return whole_only(spec)
 
 
-def block_of(spec: DecodeSpec) -> int:
-    """Return how many positions a block has: at most S, in pages a multiple of their size."""
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The size of one step.
+
+    Attributes
+    ----------
+    key
+        Positions of a block; all of them, and there is no loop.
+    """
+
+    key: int
+
+
+def default_blocks(spec: DecodeSpec) -> Blocks:
+    """Return the block of a call: everything where that is little, else as much as a core's cache holds."""
+    everything = spec.batch * spec.keys * spec.key_heads * (spec.size + spec.value_size) * 4
+    if everything <= _SMALL_BYTES:
+        return Blocks(spec.keys)
     width = max(spec.size, spec.value_size, 1) * spec.key_heads * spec.accumulator.itemsize
-    block = min(max(1 << int(math.log2(max(_BLOCK_BYTES // width, 1))), 64), 1024)
+    return Blocks(_fitting(spec, min(max(1 << int(math.log2(max(_BLOCK_BYTES // width, 1))), 64), 1024)))
+
+
+def _fitting(spec: DecodeSpec, block: int) -> int:
+    """Return a block that the call can have: at most S, in pages a multiple of their size."""
     if spec.page:
         block = max(block // spec.page, 1) * spec.page
     return min(block, spec.keys)
@@ -55,7 +76,7 @@ def partial(
     spec: DecodeSpec,
     operands: DecodeOperands,
     *,
-    block: int | None = None,
+    blocks: Blocks | None = None,
     together: bool = False,
     interpret: bool = False,
 ) -> Partial:
@@ -63,17 +84,15 @@ def partial(
 
     Parameters
     ----------
-    block
-        Positions of a block; None chooses. 0 takes everything in one step.
+    blocks
+        The size of a step, made to fit; None chooses.
     together
         Whether rows and heads go through the loop together, which takes as many steps as the longest row needs. XLA
         can divide that among devices, while one row after the other would bring the cache of each row to all.
     """
     del interpret
-    if block is None:
-        everything = spec.batch * spec.keys * spec.key_heads * (spec.size + spec.value_size) * 4
-        block = 0 if everything <= _SMALL_BYTES else block_of(spec)
-    if not block or block >= spec.keys:
+    block = _fitting(spec, (blocks or default_blocks(spec)).key)
+    if block >= spec.keys:
         return plain.partial(spec, operands)
     operands = operands._replace(key=sliceable(operands.key), value=sliceable(operands.value))
     if together:

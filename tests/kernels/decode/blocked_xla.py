@@ -14,4 +14,4 @@ def unsupported(spec: DecodeSpec, target: object) -> list[str]:
 
 
 def partial(spec: DecodeSpec, operands: DecodeOperands) -> Partial:
-    return xla.partial(spec, operands, block=32 if not spec.page else max(32 // spec.page, 1) * spec.page)
+    return xla.partial(spec, operands, blocks=xla.Blocks(32))

@@ -14,4 +14,4 @@ def unsupported(spec: DecodeSpec, target: object) -> list[str]:
 
 
 def partial(spec: DecodeSpec, operands: DecodeOperands) -> Partial:
-    return pallas_tpu.partial(spec, operands, block=32, interpret=True)
+    return pallas_tpu.partial(spec, operands, blocks=pallas_tpu.Blocks(32), interpret=True)
