@@ -188,7 +188,7 @@ def _host_capsule(
         raise _no_export("copy", f"False for an Array on {device_name(data.sharding)}", "None or True")
     versioned = max_version is not None and max_version[0] >= 1
     try:
-        if data.dtype.isbuiltin != 1 or (copy is False and not versioned):
+        if data.dtype.type.__module__ != "numpy" or (copy is False and not versioned):
             # NumPy exports neither ml_dtypes nor read-only memory without a version; JAX exports both.
             exported = _exclusive(h) if copy is False else jax.device_put(np.array(np.asarray(data)))
             # JAX refuses to be asked for less than version 0.5, and gives its oldest format when it is not asked.
