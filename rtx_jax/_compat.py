@@ -55,6 +55,7 @@ __all__ = [
     "trace_parent",
     "trace_context",
     "trace_is_clean",
+    "unwritten_cache",
     "triton_parameters",
     "vary_alike",
     "x64",
@@ -88,6 +89,12 @@ running_trace = _jax_core.trace_state_strong_ref
 EAGER_TRACE = _jax_core.eval_trace
 # All of JAX's settings that a trace depends on, x64 and named axes among them; hashable.
 trace_context = _jax_config.trace_context
+
+
+def unwritten_cache() -> contextlib.AbstractContextManager[object]:
+    """Keep what the body compiles in this thread out of JAX's compilation cache on disk."""
+    context: contextlib.AbstractContextManager[object] = _jax_config.persistent_cache_min_compile_time_secs(1e9)
+    return context
 
 
 @contextlib.contextmanager

@@ -45,6 +45,8 @@ class CompiledGraph(Graph):
         Whose lock guards the buffers; None where there are none.
     wide
         Whether 64-bit types take part.
+    payload
+        The serialized form of `compiled` where it was loaded from one, which cannot be serialized again.
     kept
         Places of the Arrays whose values belong to the graph: what the function reads without receiving it.
     """
@@ -59,8 +61,9 @@ class CompiledGraph(Graph):
         client: Client | None,
         wide: bool,
         kept: frozenset[int],
+        payload: bytes | None = None,
     ) -> None:
-        self.kept = kept
+        self.kept, self.payload = kept, payload
         self.name, self.function, self.compiled, self.wide = name, function, compiled, wide
         self.sources, self.donors, self.client = tuple(sources), donors, client
         self._written_buffers = [(i, x.buffer) for i, x in enumerate(self.sources[:donors]) if isinstance(x, Slot)]

@@ -20,6 +20,7 @@ from .graph import CapturedGraph, Graph, Operand
 from .numpy_client import NumpyClient
 from .numpy_runtime import NumpyRuntime
 from .replay import ReplayGraph
+from .slots import Slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,10 +193,17 @@ def _described(operand: Operand, sources: Sequence[object]) -> dict[str, Any]:
     """Return which operand of the graph an input or output is; for a view of a buffer, which part of it."""
     if not isinstance(operand, BufferView):
         return {"source": next(i for i, x in enumerate(sources) if x is operand)}
-    source = next(i for i, x in enumerate(sources) if x is operand or getattr(x, "buffer", None) is operand.buffer)
     return {
-        "source": source,
+        "source": next(i for i, x in enumerate(sources) if _holds(x, operand)),
         "dtype": operand.dtype.name,
         "shape": list(operand.shape),
         "offset": operand.offset,
     }
+
+
+def _holds(source: object, view: BufferView) -> bool:
+    """Whether an operand of a graph is a view, or for a compiled graph the whole buffer that it is a view of."""
+    if isinstance(source, BufferView):
+        same = (source.offset, source.dtype, source.shape) == (view.offset, view.dtype, view.shape)
+        return source.buffer is view.buffer and same
+    return isinstance(source, Slot) and source.buffer is view.buffer

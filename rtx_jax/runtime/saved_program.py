@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import pickle
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax.export
 import numpy as np
 
 from .._array import Array, wrap
-from .._compat import Exported, exported_of
+from .._compat import Exported, exported_of, unwritten_cache
 from ..core import devices as core_devices
 from ..core.handle import Handle, data_of
 from ..core.host import place
@@ -49,12 +50,28 @@ def put_executable(archive: Archive, graph: CompiledGraph) -> None:
     from jax.experimental import serialize_executable
 
     _put_operands(archive, graph)
+    device = _device(graph)
     try:
-        payload, _, _ = serialize_executable.serialize(graph.compiled)  # type: ignore[arg-type]
+        if graph.payload is None:
+            payload, _, _ = serialize_executable.serialize(_serializable(graph, archive.facts, device))
+        else:
+            payload = graph.payload
     except (ValueError, TypeError, AttributeError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
         raise _limitation("save", "a graph whose compiled program cannot be serialized", error) from error
     archive.parts["executable"] = payload
-    archive.facts["made_on"] = _fingerprint(_device(graph))
+    archive.facts["made_on"] = _fingerprint(device)
+
+
+def _serializable(graph: CompiledGraph, facts: dict[str, Any], device: jax.Device) -> jax.stages.Compiled:
+    """Return the compiled program in a form that is whole when it is serialized.
+
+    A program that came from JAX's compilation cache on disk lacks its functions when it is serialized again. One with
+    a name of its own is not found there.
+    """
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        return graph.compiled  # type: ignore[return-value]
+    with unwritten_cache():
+        return _compiled(f"{graph.name}_{uuid.uuid4().hex}", graph.function, facts, device)
 
 
 def put_program(archive: Archive, graph: CompiledGraph, platforms: Sequence[str] | None) -> None:
@@ -74,6 +91,8 @@ def put_program(archive: Archive, graph: CompiledGraph, platforms: Sequence[str]
     """
     _put_operands(archive, graph)
     wanted = [_device(graph).platform] if platforms is None else [_platform(x) for x in platforms]
+    if not wanted:
+        _platform("")
     try:
         with entered(graph.wide):
             avals = [jax.ShapeDtypeStruct(x["shape"], as_dtype(x["dtype"], "save")) for x in archive.facts["sources"]]
@@ -168,6 +187,7 @@ def _platform(name: str) -> str:
 
 
 def _lowered(platforms: Sequence[str]) -> list[str]:
+    """Return the platforms as they are named in lowering, once each."""
     return list(dict.fromkeys("cuda" if x == "gpu" else x for x in platforms))
 
 
@@ -201,16 +221,18 @@ def get_compiled(archive: Archive, client: Client | None, is_trusted: bool) -> C
             reason="a compiled graph",
         )
     sources = [_source(archive, named, client) for named in facts["sources"]]
-    count, donors, wide = len(sources), facts["donors"], facts["wide"]
+    donors, wide = facts["donors"], facts["wide"]
+    payload: bytes | None = None
     function: Callable[..., Sequence[jax.Array]] | None = None
     if "program" in archive.parts:
         function = _function(archive)
     made_on = facts.get("made_on")
     here = _fingerprint(client.jax_device)
     if is_trusted and "executable" in archive.parts and made_on == here:
-        compiled = _loaded(archive, client, count, donors)
+        compiled = _loaded(archive, client)
+        payload = archive.parts["executable"]
     elif function is not None:
-        compiled = _recompiled(facts, function, client, wide, donors)
+        compiled = _recompiled(archive, function, client)
     else:
         different = [key for key, value in here.items() if (made_on or {}).get(key) != value]
         raise BackendLimitation(
@@ -222,7 +244,9 @@ def get_compiled(archive: Archive, client: Client | None, is_trusted: bool) -> C
             backend=client.device.kind,
             reason="nothing that can be compiled here",
         )
-    graph = CompiledGraph(facts["name"], function or compiled, compiled, sources, donors, client, wide, _kept(facts))
+    graph = CompiledGraph(
+        facts["name"], function or compiled, compiled, sources, donors, client, wide, _kept(facts), payload
+    )
     inputs = [_operand(sources, x) for x in facts["inputs"]]
     outputs = [_operand(sources, x) for x in facts["outputs"]]
     plan = MemoryPlan.of(compiled, client.device.kind)
@@ -284,11 +308,10 @@ def _avals(named: Sequence[dict[str, Any]]) -> list[jax.core.ShapedArray]:
 
 
 def _recompiled(
-    facts: dict[str, Any], function: Callable[..., Sequence[jax.Array]], client: JaxClient, wide: bool, donors: int
+    archive: Archive, function: Callable[..., Sequence[jax.Array]], client: JaxClient
 ) -> jax.stages.Compiled:
-    platform = client.jax_device.platform
-    known = facts["program"]["platforms"]
-    if platform not in known and core_devices.platform_of(client.jax_device) not in known:
+    known = archive.facts["program"]["platforms"]
+    if client.jax_device.platform not in known and client.device.kind not in known:
         raise BackendLimitation(
             "load",
             "client",
@@ -298,24 +321,38 @@ def _recompiled(
             backend=client.device.kind,
             reason="a file for other platforms",
         )
-    sharding = jax.sharding.SingleDeviceSharding(client.jax_device)
+    try:
+        return _compiled(archive.facts["name"], function, archive.facts, client.jax_device)
+    except Exception as error:
+        if "deserialize" in str(error):
+            raise damaged(archive.path, f"the program: {error}") from error
+        raise_translated("load", error)
+
+
+def _compiled(
+    name: str, function: Callable[..., Sequence[jax.Array]], facts: dict[str, Any], device: jax.Device
+) -> jax.stages.Compiled:
+    """Compile the program of a graph for a device."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
     avals = [
         jax.ShapeDtypeStruct(tuple(x["shape"]), as_dtype(x["dtype"], "load"), sharding=sharding)
         for x in facts["sources"]
     ]
-    try:
-        with entered(wide):
-            jitted = jax.jit(function, donate_argnums=tuple(range(donors)), keep_unused=True)
-            return jitted.lower(*avals).compile()
-    except Exception as error:
-        raise_translated("load", error)
+
+    def program(*operands: jax.Array) -> Sequence[jax.Array]:
+        return function(*operands)
+
+    program.__name__ = program.__qualname__ = name
+    with entered(facts["wide"]):
+        jitted = jax.jit(program, donate_argnums=tuple(range(facts["donors"])), keep_unused=True)
+        return jitted.lower(*avals).compile()
 
 
-def _loaded(archive: Archive, client: JaxClient, count: int, donors: int) -> jax.stages.Compiled:
+def _loaded(archive: Archive, client: JaxClient) -> jax.stages.Compiled:
     from jax.experimental import serialize_executable
 
-    in_tree = jax.tree.structure(((0,) * count, {}))
-    out_tree = jax.tree.structure([0] * donors)
+    in_tree = jax.tree.structure(((0,) * len(archive.facts["sources"]), {}))
+    out_tree = jax.tree.structure([0] * archive.facts["donors"])
     device = client.jax_device
     try:
         compiled: jax.stages.Compiled = serialize_executable.deserialize_and_load(
