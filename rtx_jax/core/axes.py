@@ -6,11 +6,12 @@ import math
 import operator
 from collections.abc import Sequence
 
-from ..errors import InvalidArgument, InvalidDimension
+from ..errors import InvalidArgument, InvalidDimension, OutOfMemory
 
 __all__ = ["as_axis", "as_int", "as_shape", "normalize_axes", "normalize_axis"]
 
 _MAX_SIZE = 2**63 - 1
+_MAX_MADE = 2**59  # of up to 16 bytes
 
 
 def as_int(value: object, operation: str, argument: str) -> int:
@@ -47,13 +48,16 @@ def as_axis(axis: object, operation: str, argument: str = "axis") -> int | tuple
     return as_int(axis, operation, argument)
 
 
-def as_shape(shape: object, operation: str, argument: str = "shape") -> tuple[int, ...]:
+def as_shape(shape: object, operation: str, argument: str = "shape", *, needs_memory: bool = True) -> tuple[int, ...]:
     """Return a shape as a tuple of non-negative ints; a single integer is a shape of one axis.
 
     Raises
     ------
     InvalidArgument
         It has an entry that is negative or no integer, or more elements than 64 bits count.
+    OutOfMemory
+        An array of this shape is to be made (`needs_memory`), and its bytes may be more than 64 bits count: JAX 0.10
+        would end the process.
     """
     if type(shape) is int:
         out: tuple[int, ...] = (shape,)
@@ -68,10 +72,13 @@ def as_shape(shape: object, operation: str, argument: str = "shape") -> tuple[in
             raise InvalidArgument(
                 operation, argument, got=out, wanted="sizes of 0 or more", arg=argument, reason="negative size"
             )
-    if out and max(out) > _MAX_SIZE or math.prod(out) > _MAX_SIZE:
+    count = math.prod(out)
+    if out and max(out) > _MAX_SIZE or count > _MAX_SIZE:
         raise InvalidArgument(
             operation, argument, got=out, wanted="fewer than 2**63 elements", arg=argument, reason="too large"
         )
+    if count >= _MAX_MADE and needs_memory:
+        raise OutOfMemory(operation, argument, got=f"{out}, {count} elements", wanted="a shape that fits into memory")
     return out
 
 

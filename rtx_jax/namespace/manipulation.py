@@ -108,8 +108,10 @@ def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 def _known(shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
     if isinstance(shape, (tuple, list)) and None in shape:
-        return tuple([None if n is None else as_shape(n, "broadcast_shapes", "shapes")[0] for n in shape])
-    return as_shape(shape, "broadcast_shapes", "shapes")
+        return tuple(
+            [None if n is None else as_shape(n, "broadcast_shapes", "shapes", needs_memory=False)[0] for n in shape]
+        )
+    return as_shape(shape, "broadcast_shapes", "shapes", needs_memory=False)
 
 
 def broadcast_to(x: ArrayLike, /, shape: tuple[int, ...]) -> Array:
