@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 
 from .._compat import X64_UNSET, restore_x64, swap_x64
 from ..core.handle import Handle, data_of, tracing
@@ -79,7 +80,11 @@ class CompiledGraph(Graph):
             if self.wide:
                 previous = swap_x64(True)
             with self._lock:
-                self._run()
+                try:
+                    self._run()
+                except BaseException:
+                    self._restore()
+                    raise
         except Exception as error:
             self._explain(error)
         finally:
@@ -104,6 +109,18 @@ class CompiledGraph(Graph):
             if found:
                 for i, buffer in self._written_buffers:
                     buffer._replace(found[0][i])
+
+    def _restore(self) -> None:
+        """Give outputs whose memory went into a run that failed new memory, of zeros; under the lock."""
+        for _, buffer in self._written_buffers:
+            lost = buffer._storage
+            if isinstance(lost, jax.Array) and lost.is_deleted():
+                fresh = buffer.client._new(buffer.nbytes)
+                buffer._storage = fresh if fresh.dtype == lost.dtype else buffer.client._typed(fresh, lost.dtype)
+        for handle, _, _ in self._written:
+            lost = handle._data
+            if isinstance(lost, jax.Array) and lost.is_deleted():
+                handle._data = jnp.zeros(lost.shape, lost.dtype, device=lost.sharding)
 
     def _explain(self, error: Exception) -> None:
         if isinstance(error, TypeError) and str(error).startswith("Argument types differ"):

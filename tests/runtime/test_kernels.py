@@ -469,3 +469,77 @@ class TestInGraphs:
         x.write(HOST)
         graph.launch()
         np.testing.assert_array_equal(out.read(), HOST**2 - 4)
+
+    @pytest.mark.parametrize("runtime", [CPU, NumpyRuntime()], ids=repr)
+    def test_a_launch_that_fails_leaves_a_graph_that_launches(self, runtime):
+        broken = []
+
+        def fragile(x, out):
+            if broken:
+                raise RuntimeError("broken")
+            out[...] = x + 1
+
+        kernel = register_kernel_py(fragile)
+        x, out = (runtime.allocate(HOST.nbytes).view("float32", HOST.shape) for _ in range(2))
+        graph = runtime.capture(lambda x, out: out.write(kernel(x, results=x)), inputs=[x], outputs=[out])
+        x.write(HOST)
+        graph.launch()
+        broken.append(True)
+        with pytest.raises(RuntimeError, match="broken"):
+            graph.launch()
+        assert out.read().shape == HOST.shape
+        np.testing.assert_array_equal(x.read(), HOST)
+        broken.clear()
+        graph.launch()
+        np.testing.assert_array_equal(out.read(), HOST + 1)
+
+    def test_a_launch_that_fails_leaves_arrays(self):
+        broken = []
+
+        def fragile(x, out):
+            if broken:
+                raise RuntimeError("broken")
+            out[...] = x + 1
+
+        kernel = register_kernel_py(fragile)
+        x, out = xp.asarray(HOST), xp.zeros(HOST.shape, dtype=xp.float32)
+        graph = CPU.capture(lambda x, out: out.write(kernel(x, results=x)), inputs=[x], outputs=[out])
+        graph.launch()
+        broken.append(True)
+        with pytest.raises(Xla, match="broken"):
+            graph.launch()
+        broken.clear()
+        assert out.shape == HOST.shape and np.asarray(out).shape == HOST.shape
+        graph.launch()
+        np.testing.assert_array_equal(np.asarray(out), HOST + 1)
+
+    def test_python_kernels_have_no_form_in_a_file(self, tmp_path):
+        x, out = (CPU.allocate(HOST.nbytes).view("float32", HOST.shape) for _ in range(2))
+        graph = CPU.capture(lambda x, out: out.write(CUBE(x, results=x)), inputs=[x], outputs=[out])
+        with pytest.raises(BackendLimitation, match="form in a file"):
+            graph.save(tmp_path / "graph")
+        host = NumpyRuntime()
+        x, out = (host.allocate(HOST.nbytes).view("float32", HOST.shape) for _ in range(2))
+        graph = host.capture(lambda x, out: out.write(CUBE(x, results=x)), inputs=[x], outputs=[out])
+        with pytest.raises(BackendLimitation, match="_cube"):
+            graph.save(tmp_path / "graph")
+
+
+class TestRecorded:
+    def test_in_fusion(self):
+        x = xp.asarray(HOST)
+        with xp.fusion():
+            got = CUBE(x * 2, results=x) + 1
+            np.testing.assert_array_equal(np.asarray(got), (2 * HOST) ** 3 + 1)
+
+    def test_what_it_raises_in_fusion(self):
+        def fail(x, out):
+            raise LookupError("recorded")
+
+        kernel = register_kernel_py(fail)
+        x = xp.asarray(HOST)
+        with xp.fusion():
+            y = x * 2
+            with pytest.raises(LookupError, match="recorded"):
+                kernel(y, results=y)
+            np.testing.assert_array_equal(np.asarray(y), 2 * HOST)
