@@ -43,7 +43,7 @@ def kernel_operands(
     if seen is not None:
         value = jnp.where(seen, value, np.zeros((), value.dtype))
         key = jnp.where(seen, key, np.zeros((), key.dtype)) if backward else key
-    key = jnp.nan_to_num(key) if backward else key
+    key = jnp.nan_to_num(key) if backward and _hides_from_some(spec) else key
     if backward and operands.query_lengths is not None:
         query = hide_queries(spec, query, operands.query_lengths)
     found = {
@@ -118,6 +118,12 @@ def seen_keys(spec: AttentionSpec, operands: Operands) -> jax.Array | None:
     first = 0 if right is None else jnp.maximum(s - offset[:, None] - right, 0)
     last = (queries - 1)[:, None] if left is None else jnp.minimum(s - offset[:, None] + left, (queries - 1)[:, None])
     return _beside(spec.layout, ((first <= last) & (s < keys[:, None]))[:, None])
+
+
+def _hides_from_some(spec: AttentionSpec) -> bool:
+    """Tell whether a key that one query sees may be hidden from another."""
+    tables = spec.mask is not None or spec.bias is not None or spec.segments
+    return tables or spec.query_lengths or spec.window != (None, None)
 
 
 def _all_seen(spec: AttentionSpec) -> bool:
