@@ -6,7 +6,7 @@ Legend: W ranks in a group, n the size of one rank's value along a dimension.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
@@ -170,7 +170,11 @@ def _fold(stacked: jax.Array, op: ReduceOp) -> jax.Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _extreme(x: jax.Array, axis: tuple[str, ...], op: ReduceOp) -> jax.Array:
-    return _EXTREMES[op](x, axis)
+    # Libraries of collectives compare, so that a NaN is lost or not as the order has it; its place goes along.
+    is_nan = jnp.isnan(x)
+    mark = is_nan.astype(x.dtype) * (1 if op == "max" else -1)
+    extreme, marked = cast(Sequence[jax.Array], _EXTREMES[op]((jnp.where(is_nan, 0, x), mark), axis))
+    return jnp.where(marked != 0, jnp.full_like(extreme, jnp.nan), extreme)
 
 
 # JAX has no derivative of pmax and pmin. As in `jnp.max`, ranks that hold the extreme share it equally.

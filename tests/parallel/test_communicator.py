@@ -78,6 +78,17 @@ class TestValues:
         assert moved.dtype == x.dtype
         np.testing.assert_array_equal(np.asarray(moved).astype(complex), np.tile(ROWS[3], (W, 1)))
 
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+    def test_nan_wins_on_whichever_rank_it_is(self, dtype):
+        host = np.arange(64.0).reshape(W, 8)
+        host[np.arange(W), np.arange(W)] = np.nan  # column r is NaN on rank r alone
+        host[:, 7] = [0, 1, -np.inf, 3, np.inf, 5, 6, 7]
+        x = xp.asarray(host, dtype=getattr(xp, dtype))
+        for op in ("min", "max"):
+            for comm in (COMM, COMM.split([0] * W, list(range(W, 0, -1)))):
+                got = np.asarray(comm.all_reduce(x, op)).astype(np.float64)
+                np.testing.assert_array_equal(got, np.tile(FOLDS[op](host, axis=0), (W, 1)))
+
     def test_bool_is_any_and_all(self):
         host = np.array([[True, False, True]] * 3 + [[True, False, False]] * 5)
         x = xp.asarray(host)
@@ -505,3 +516,22 @@ def test_an_abstract_mesh_serves_inside():
     comm = Communicator(MESH.abstract_mesh, "rank")
     got = jax.jit(jax.shard_map(comm.all_reduce, mesh=MESH, in_specs=P("rank"), out_specs=P("rank")))(jnp.asarray(ROWS))
     np.testing.assert_array_equal(np.asarray(got), _folded("sum"))
+
+
+def test_gradients_are_summed_by_a_hook():
+    """Each rank has its own row of data and of weights; the hook gives all the sum of the gradients."""
+    from rtx_jax.backend import Autodiff, CpuBackend
+
+    backend = Autodiff(CpuBackend())
+
+    def reduce(gradients):
+        for key in list(gradients):
+            gradients.replace(key, COMM.all_reduce(gradients[key]))
+
+    w = backend.require_grad(backend.from_data(np.ones((W, 3)).ravel().tolist(), (W, 3)))
+    x = backend.from_data(ROWS.ravel().astype(float).tolist(), (W, 3))
+    with backend.register_hook(reduce):
+        found = backend.backward(backend.mul(backend.mul(w, w), x))
+    np.testing.assert_array_equal(np.asarray(found[w]), 2 * _folded("sum"))
+    new = backend.sub(backend.detach(w), found[w])
+    np.testing.assert_array_equal(np.asarray(new), 1 - 2 * _folded("sum"))
