@@ -48,8 +48,11 @@ def check_lengths(
         if numbers is None or not _is_readable(numbers):
             continue
         host = np.asarray(numbers)
-        if host.size and host.dtype.kind in "iu" and (int(host.max()) > most or int(host.min()) < 0):
-            wrong = int(host.max()) if int(host.max()) > most else int(host.min())
+        if not host.size or host.dtype.kind not in "iu":
+            continue
+        low, high = int(np.minimum.reduce(host, axis=None)), int(np.maximum.reduce(host, axis=None))
+        if low < 0 or high > most:
+            wrong = high if high > most else low
             what = "positions of the cache" if name == "key_lengths" else "queries"
             raise IndexOutOfBounds(
                 operation,
