@@ -106,12 +106,15 @@ class Call:
         Static parameters, by name.
     aliases
         ``(operand, result)``: the result is written in the operand's memory where nothing else needs it.
+    is_ticketed
+        Whether a number comes before the operands, under which a failure is reported instead of raised.
     """
 
     results: tuple[Facts, ...]
     single: bool
     attributes: tuple[Attribute, ...]
     aliases: tuple[tuple[int, int], ...]
+    is_ticketed: bool = False
 
     def specs(self) -> list[jax.ShapeDtypeStruct]:
         """Return the results as JAX describes them."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 import jax
 import numpy as np
 from jax import lax
 
-from .._array import Array
+from .._array import Array, lift, wrap
+from ..core.dispatch import raise_translated
 from ..core.handle import tracing
 from ..core.host_recorder import HostValue
-from ..errors import InvalidArgument, Xla
+from ..errors import InvalidArgument
 from .kernel_calls import Call
 from .kernels import Batching, Kernel
 
@@ -35,48 +37,65 @@ class PythonKernel(Kernel):
         Where it finds its operands.
     """
 
-    __slots__ = ("_failures", "_lock", "fn", "memory")
+    __slots__ = ("_failures", "_tickets", "fn", "memory")
 
     def __init__(self, fn: Callable[..., None], name: str, memory: Memory, batching: Batching) -> None:
         super().__init__(name, batching)
         self.fn, self.memory = fn, memory
-        self._failures: list[BaseException] = []
-        self._lock = threading.Lock()
+        self._failures: dict[int, BaseException] = {}
+        self._tickets = itertools.count(1)
 
     def _run(self, operands: Sequence[Array | jax.Array], call: Call) -> tuple[Array, ...]:
+        if not tracing.settle():
+            return super()._run(operands, call)
+        # What the function raises is to be raised here, not where somebody reads the result. XLA keeps an exception
+        # that passes through it, and would raise it again at the next barrier.
+        ticket = 0
+        if self.memory == "host":
+            ticket = next(self._tickets) & 0xFFFFFFFF
+            operands = [wrap(lift(np.uint32(ticket))), *operands]
+            call = replace(call, is_ticketed=True)
         try:
             results = super()._run(operands, call)
-            if tracing.settle():
-                # What the function raises is to be raised here, not where somebody reads the result.
-                for result in results:
-                    result.block_until_ready()
-        except (jax.errors.JaxRuntimeError, Xla):
-            with self._lock:
-                failure = self._failures.pop() if self._failures else None
-            if failure is None:
-                raise
-            raise failure from None
+            for result in results:
+                result.block_until_ready()
+        except Exception as error:
+            self._failures.pop(ticket, None)
+            raise_translated(self.name, error)
+        failure = self._failures.pop(ticket, None)
+        if failure is not None:
+            raise failure
         return results
 
     def _traced(self, operands: Sequence[jax.Array], call: Call) -> list[jax.Array]:
         from jax.experimental.buffer_callback import buffer_callback
 
         specs = call.specs()
+        skipped = int(call.is_ticketed)
         keywords = {a.name: a.plain() for a in call.attributes}
 
         def with_buffers(context: object, results: Sequence[object], *values: object) -> None:
             if self.memory == "device":
-                self._guarded(context, *values, *results, **keywords)
-            else:
-                self.on_host([np.asarray(x) for x in values], [np.asarray(x) for x in results], keywords)
+                self._call(context, *values, *results, **keywords)
+                return
+            inputs, outputs = [np.asarray(x) for x in values], [np.asarray(x) for x in results]
+            with self._reporting(inputs[:skipped]):
+                self.on_host(inputs[skipped:], outputs, keywords)
 
         def with_copies(*values: object) -> list[np.ndarray]:
             inputs = [np.asarray(x) for x in values]
             # Under `vmap`, sizes may be in front of the shapes.
-            return self.on_copies(inputs, call, inputs[0].shape[: inputs[0].ndim - operands[0].ndim] if inputs else ())
+            front = inputs[0].shape[: inputs[0].ndim - operands[0].ndim] if inputs else ()
+            outputs = [np.zeros((*front, *s.shape), s.dtype) for s in specs]
+            with self._reporting(inputs[:skipped]):
+                self.on_copies(inputs[skipped:], outputs, call)
+            return outputs
 
         direct = buffer_callback(
-            with_buffers, specs, vmap_method=self.batching, input_output_aliases=dict(call.aliases)
+            with_buffers,
+            specs,
+            vmap_method=self.batching,
+            input_output_aliases={source + skipped: target for source, target in call.aliases},
         )
         if self.memory == "device":
             return cast(list[jax.Array], direct(*operands))
@@ -89,6 +108,16 @@ class PythonKernel(Kernel):
         found: list[jax.Array] = lax.platform_dependent(*operands, cpu=direct, default=by_copies)
         return found
 
+    @contextlib.contextmanager
+    def _reporting(self, ticket: Sequence[np.ndarray]) -> Iterator[None]:
+        """Keep what the body raises under the number of the call, where it has one."""
+        try:
+            yield
+        except BaseException as error:
+            if not ticket:
+                raise
+            self._failures[int(ticket[0])] = error
+
     def on_host(
         self, operands: Sequence[np.ndarray], results: Sequence[np.ndarray], attributes: Mapping[str, object]
     ) -> None:
@@ -98,15 +127,13 @@ class PythonKernel(Kernel):
             view = x.view()
             view.flags.writeable = False
             inputs.append(view)
-        self._guarded(*inputs, *results, **attributes)
+        self._call(*inputs, *results, **attributes)
 
-    def on_copies(self, operands: Sequence[np.ndarray], call: Call, front: tuple[int, ...] = ()) -> list[np.ndarray]:
-        """Return the results in new memory of the host; `front` are sizes before their shapes."""
-        results = [np.zeros((*front, *shape), dtype) for shape, dtype in call.results]
+    def on_copies(self, operands: Sequence[np.ndarray], results: Sequence[np.ndarray], call: Call) -> None:
+        """Run the function on memory of which no operand is a result's: aliases are copied first."""
         for source, target in call.aliases:
             results[target][...] = operands[source]
         self.on_host(operands, results, {a.name: a.plain() for a in call.attributes})
-        return results
 
     def _recorded(self, operands: Sequence[HostValue | np.ndarray], call: Call) -> HostValue | tuple[HostValue, ...]:
         value = next((x for x in operands if isinstance(x, HostValue)), None)
@@ -115,23 +142,17 @@ class PythonKernel(Kernel):
         found = value.tape.call(HostStep(self, call), operands)
         return cast(HostValue, found) if call.single else tuple(cast(list[HostValue], found))
 
-    def _guarded(self, *arguments: object, **attributes: object) -> None:
-        try:
-            if self.fn(*arguments, **attributes) is not None:
-                raise InvalidArgument(
-                    self.name,
-                    "fn",
-                    got="a kernel that returns a value",
-                    wanted="one that fills its results and returns None",
-                    remedy="Write result[...] = value.",
-                    arg="fn",
-                    reason="returns a value",
-                )
-        except BaseException as error:
-            with self._lock:
-                self._failures.append(error)
-                del self._failures[:-8]
-            raise
+    def _call(self, *arguments: object, **attributes: object) -> None:
+        if self.fn(*arguments, **attributes) is not None:
+            raise InvalidArgument(
+                self.name,
+                "fn",
+                got="a kernel that returns a value",
+                wanted="one that fills its results and returns None",
+                remedy="Write result[...] = value.",
+                arg="fn",
+                reason="returns a value",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +169,9 @@ class HostStep:
 
     def __call__(self, *operands: np.ndarray) -> np.ndarray | list[np.ndarray]:
         """Run the kernel."""
-        found = self.kernel.on_copies([np.asarray(x) for x in operands], self.call)
-        return found[0] if self.call.single else found
+        results = [np.zeros(shape, dtype) for shape, dtype in self.call.results]
+        self.kernel.on_copies([np.asarray(x) for x in operands], results, self.call)
+        return results[0] if self.call.single else results
 
 
 def register_kernel_py(

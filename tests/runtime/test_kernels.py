@@ -26,7 +26,7 @@ from rtx_jax.errors import (
     Xla,
 )
 from rtx_jax.runtime import JaxRuntime, NumpyRuntime, RawHandle, raw_handle, register_kernel_c, register_kernel_py
-from rtx_jax.runtime.kernel_calls import Attribute
+from rtx_jax.runtime.kernel_calls import Attribute, call_of
 
 CPU = JaxRuntime("cpu")
 HOST = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -247,9 +247,9 @@ class TestPython:
 
     def test_by_copies_where_memory_is_not_the_host_s(self):
         """What platforms other than the CPU compile."""
-        x = HOST
-        call = CUBE.on_copies([x], _call_like(x))
-        np.testing.assert_array_equal(call[0], HOST**3)
+        results = [np.zeros_like(HOST)]
+        CUBE.on_copies([HOST], results, call_of("cube", [HOST], HOST, None, {0: 0}))
+        np.testing.assert_array_equal(results[0], HOST**3)
 
     def test_on_the_device_s_memory(self):
         def cube(context, x, out):
@@ -274,6 +274,48 @@ class TestPython:
         with pytest.raises((jax.errors.JaxRuntimeError, RtxError), match="in the kernel"):
             xp.jit(lambda v: kernel(v, results=v))(x).block_until_ready()
         np.testing.assert_array_equal(np.asarray(CUBE(x, results=x)), HOST**3)
+
+    def test_what_it_raises_belongs_to_the_call(self):
+        """Nothing of it is left in XLA, and nobody else's call gets it."""
+
+        def some(x, out):
+            if x[0] < 0:
+                raise ValueError(f"negative {x[0]}")
+            out[...] = x
+
+        kernel = register_kernel_py(some)
+        wrong = []
+
+        def work(number):
+            for i in range(1, 30):
+                value = float(i * 10 + number) * (-1) ** i
+                x = xp.asarray([value])
+                try:
+                    got = float(kernel(x, results=x)[0])
+                    if value < 0 or got != value:
+                        wrong.append((value, got))
+                except ValueError as error:
+                    if str(error) != f"negative {value}":
+                        wrong.append((value, error))
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong and not kernel._failures
+        jax.effects_barrier()
+
+    def test_in_place(self):
+        def double(x, out):
+            out *= 2
+
+        kernel = register_kernel_py(double)
+        x = xp.asarray(HOST)
+        np.testing.assert_array_equal(np.asarray(kernel(x, results=x, aliases={0: 0})), 2 * HOST)
+        np.testing.assert_array_equal(np.asarray(x), HOST)
+        compiled = xp.jit(lambda v: kernel(v + 1, results=v, aliases={0: 0}))
+        np.testing.assert_array_equal(np.asarray(compiled(x)), 2 * (HOST + 1))
 
     def test_it_must_not_return(self):
         kernel = register_kernel_py(lambda x, out: x)
@@ -310,12 +352,6 @@ class TestPython:
             register_kernel_py(_cube, memory="gpu")
         with pytest.raises(InvalidArgument, match="batching"):
             register_kernel_py(_cube, batching="fast")
-
-
-def _call_like(x):
-    from rtx_jax.runtime.kernel_calls import call_of
-
-    return call_of("kernel", [x], x, None, None)
 
 
 @pytest.mark.parametrize(
