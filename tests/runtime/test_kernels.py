@@ -579,3 +579,21 @@ class TestRecorded:
             with pytest.raises(LookupError, match="recorded"):
                 kernel(y, results=y)
             np.testing.assert_array_equal(np.asarray(y), 2 * HOST)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm"])
+def test_kernels_on_the_device_s_memory_compile_for(platform):
+    def fill(context, x, out):
+        raise AssertionError("only compiled here")
+
+    kernel = register_kernel_py(fill, memory="device")
+    lowered = jax.jit(lambda v: kernel(v, results=v)).trace(jnp.ones(3)).lower(lowering_platforms=(platform,))
+    assert f"xla_buffer_python_{'cpu' if platform == 'cpu' else 'gpu'}_callback" in lowered.as_text()
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+def test_compiled_kernels_compile_for(platform, library):
+    kernel = register_kernel_c("test_scale_gpu", library, platform, symbol="test_scale")
+    call = jax.jit(lambda v: kernel(v, results=v, attributes={"factor": 2.0}))
+    lowered = call.trace(jnp.ones(3)).lower(lowering_platforms=(platform,))
+    assert "@test_scale_gpu" in lowered.as_text() and "factor = 2.0" in lowered.as_text()
