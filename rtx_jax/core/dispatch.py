@@ -84,7 +84,7 @@ class Door(Generic[_H]):
     def slow(self, op: Op, operands: Sequence[object], static: Hashable = ()) -> object:
         """Run an operation in any mode and on any accepted operand: the one place that tracing goes through."""
         entry = op.variant(static)
-        tracing.settle()
+        eager = tracing.settle()
         if tracing.guard is not None:
             tracing.guard(op.name, operands)
         arrays: list[object] = [None] * len(operands)
@@ -119,7 +119,10 @@ class Door(Generic[_H]):
                     partner = arrays[i].dtype  # type: ignore[attr-defined]
                 else:
                     try:
-                        arrays[i] = np.asarray(operand, operand_dtype(_plain_scalar(operand), partner))
+                        if given and eager and type(operand) in SCALARS:
+                            arrays[i] = scalar_operand(operand, partner)[0]  # type: ignore[arg-type]
+                        else:
+                            arrays[i] = np.asarray(operand, operand_dtype(_plain_scalar(operand), partner))
                     except ScalarOverflow as error:
                         raise error.renamed(op.name) from None
             wide = wide or arrays[i].dtype in WIDE  # type: ignore[attr-defined]
