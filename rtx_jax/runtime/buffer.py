@@ -6,7 +6,6 @@ import math
 import operator
 import weakref
 from collections.abc import Sequence
-from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +22,7 @@ from .units import unit_of
 if TYPE_CHECKING:
     from .allocator import Allocator
     from .client import Client, Storage
+    from .copies import Read
 
 __all__ = ["Buffer", "BufferView"]
 
@@ -59,7 +59,7 @@ class Buffer:
         self.allocator, self.client, self.nbytes = allocator, client, nbytes
         self._storage: Storage | None = storage
         self._is_settled = not client._has_types
-        self._reads: list[Future[np.ndarray]] = []
+        self._reads: list[Read] = []
         allocator._given(nbytes)
         self._returned = weakref.finalize(self, allocator._returned, nbytes)
         self._returned.atexit = False
@@ -220,9 +220,9 @@ class Buffer:
             self.client._replaced(old, storage)
 
     def _settle(self) -> None:
-        """Wait for the copies that still read the storage; under the lock, before it changes in place."""
+        """Let the copies end that read the storage, or read elsewhere; under the lock, before it changes in place."""
         while self._reads:
-            wait([self._reads.pop()])
+            self._reads.pop().give_way()
 
     def _unit(self, dtype: np.dtype) -> np.dtype:
         """Return the dtype of the elements that the storage has, a vector.

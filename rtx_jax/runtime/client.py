@@ -100,13 +100,8 @@ class Client(ABC):
         """Return the bytes of a storage of bytes as elements of a dtype, in other memory."""
 
     @abstractmethod
-    def _begin_read(
-        self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
-    ) -> tuple[Future[np.ndarray], bool]:
-        """Begin to copy the first `nbytes` to the host, into `out` or new memory, after an event.
-
-        The second result tells whether the storage itself is read, which must not change until the copy is done.
-        """
+    def _clone(self, storage: Storage) -> Storage:
+        """Return the same bytes in other memory; does not wait for the work that makes them."""
 
     @abstractmethod
     def _refuse_results(self, refuses: bool) -> None:
@@ -118,7 +113,7 @@ class Client(ABC):
 
     @abstractmethod
     def _wait(self, storage: Storage) -> None:
-        """Wait for the work that makes the bytes of the storage."""
+        """Wait for the work that makes the bytes of the storage; returns where it was donated meanwhile."""
 
     @abstractmethod
     def _record(self) -> Event:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+import threading
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +13,58 @@ from .host import HostMemory, writable
 
 if TYPE_CHECKING:
     from .buffer import Buffer
+    from .client import Client, Storage
     from .events import Event
 
-__all__ = ["PendingCopy"]
+__all__ = ["PendingCopy", "Read"]
+
+
+class Read:
+    """A copy to the host that reads a storage where it is, or, once that is to change, a copy of the storage.
+
+    Attributes
+    ----------
+    future
+        Its result; set by whoever starts it.
+    nbytes
+        How many bytes it brings.
+    """
+
+    __slots__ = ("_client", "_event", "_has_begun", "_lock", "_out", "_source", "future", "nbytes")
+
+    future: Future[np.ndarray]
+
+    def __init__(
+        self, client: Client, source: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
+    ) -> None:
+        self._client, self._source, self._event, self._out, self.nbytes = client, source, event, out, nbytes
+        self._has_begun = False
+        self._lock = threading.Lock()
+
+    def run(self) -> np.ndarray:
+        """Wait for what must be waited for, and copy; in a thread of the client's."""
+        if self._event is not None:
+            self._event.wait()
+        while not self._has_begun:
+            source = self._source
+            self._client._wait(source)
+            with self._lock:
+                self._has_begun = source is self._source
+        found = np.empty(self.nbytes, np.uint8) if self._out is None else self._out
+        if self.nbytes:
+            self._client._load(source, 0, found)
+        del self._source
+        if self._out is None:
+            found.flags.writeable = False
+        return found
+
+    def give_way(self) -> None:
+        """Leave the storage: go on with a copy of it, or end, if the reading has begun; under the client's lock."""
+        with self._lock:
+            if not self._has_begun and not self.future.done():
+                self._source = self._client._clone(self._source)
+                return
+        wait([self.future])
 
 
 class PendingCopy:
@@ -37,11 +87,10 @@ class PendingCopy:
         client = src.client
         with client.lock:
             storage = src._check("copy_from_device_async")
-            nbytes = src.nbytes if out is None else out.size
-            future, reads = client._begin_read(storage, event, out, nbytes)
-            if reads:
-                src._reads = [*[read for read in src._reads if not read.done()], future]
-        return cls(future, nbytes)
+            read = Read(client, storage, event, out, src.nbytes if out is None else out.size)
+            read.future = client._submit(read.run)
+            src._reads = [*[other for other in src._reads if not other.future.done()], read]
+        return cls(read.future, read.nbytes)
 
     def __repr__(self) -> str:
         return f"PendingCopy({self.nbytes} bytes, {'done' if self.done else 'on its way'})"

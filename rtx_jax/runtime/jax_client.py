@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from concurrent.futures import Future
 from typing import ClassVar
 
 import jax
@@ -23,7 +22,7 @@ from .client import Client, Storage
 from .events import Event
 from .frozen_devices import freeze, thaw
 from .host import aligned_zeros, check_room, out_of_memory
-from .jax_events import InFlight, is_done
+from .jax_events import InFlight
 from .strided import Layout
 
 __all__ = ["JaxClient"]
@@ -124,35 +123,8 @@ class JaxClient(Client):
         self._load(storage, 0, made)
         return self._owned(made.view(dtype))
 
-    def _begin_read(
-        self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
-    ) -> tuple[Future[np.ndarray], bool]:
-        source = _raw(storage)
-        if self._is_host and event is None and is_done(source):
-            where = self._pointer(source)
-
-            def work() -> np.ndarray:
-                found = np.empty(nbytes, np.uint8) if out is None else out
-                if source.size:
-                    ctypes.memmove(found.ctypes.data, where, nbytes)
-                return found if found is out else _read_only(found)
-
-            return self._submit(work), True
-        # A copy on the device, so that the storage can be donated to what comes next before the work is done.
-        kept = moves.clone(source)
-        if event is None and not self._is_host:
-            kept.copy_to_host_async()
-
-        def work_later() -> np.ndarray:
-            if event is not None:
-                event.wait()
-            found = np.asarray(kept).view(np.uint8)[:nbytes]
-            if out is None:
-                return found
-            out[...] = found
-            return out
-
-        return self._submit(work_later), False
+    def _clone(self, storage: Storage) -> Storage:
+        return moves.clone(_raw(storage))
 
     def _refuse_results(self, refuses: bool) -> None:
         (freeze if refuses else thaw)(self.jax_device)
@@ -179,11 +151,6 @@ class JaxClient(Client):
             for array in jax.live_arrays()
             if not array.is_deleted() and self.jax_device in array.devices()
         )
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
 
 
 def _raw(storage: Storage) -> jax.Array:

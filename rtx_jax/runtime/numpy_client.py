@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import ClassVar
 
 import numpy as np
@@ -68,19 +67,8 @@ class NumpyClient(Client):
     def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
         return _bytes(storage).view(dtype)
 
-    def _begin_read(
-        self, storage: Storage, event: Event | None, out: np.ndarray | None, nbytes: int
-    ) -> tuple[Future[np.ndarray], bool]:
-        def work() -> np.ndarray:
-            if event is not None:
-                event.wait()
-            found = np.empty(nbytes, np.uint8) if out is None else out
-            found[...] = _bytes(storage)[:nbytes]
-            if out is None:
-                found.flags.writeable = False
-            return found
-
-        return self._submit(work), True
+    def _clone(self, storage: Storage) -> Storage:
+        return _bytes(storage).copy()
 
     def _refuse_results(self, refuses: bool) -> None:
         pass  # no Array lives here
