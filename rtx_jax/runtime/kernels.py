@@ -21,6 +21,9 @@ Batching: TypeAlias = Literal["sequential", "expand_dims", "broadcast_all"]
 """What `vmap` does with a kernel, as in `jax.pure_callback`."""
 
 
+_ARRAYS = (Array, jax.Array)
+
+
 class Kernel(ABC):
     """A function of one's own as an operation: works eagerly, under `jit` and `vmap`, and in captured graphs.
 
@@ -93,17 +96,20 @@ class Kernel(ABC):
         The kernel may be called more than once, or not at all where nobody needs its results. It has no derivative;
         give one with `rtx_jax.custom_vjp`.
         """
-        if any(isinstance(x, HostValue) for x in operands):
-            given: Sequence[HostValue | np.ndarray] = [
-                x if isinstance(x, HostValue) else np.asarray(x) for x in operands
+        lifted: Sequence[Array | jax.Array] = operands  # type: ignore[assignment]
+        plain = False
+        if not operands or any(type(x) is not Array for x in operands):
+            if any(isinstance(x, HostValue) for x in operands):
+                given: Sequence[HostValue | np.ndarray] = [
+                    x if isinstance(x, HostValue) else np.asarray(x) for x in operands
+                ]
+                return self._recorded(given, call_of(self.name, given, results, attributes, aliases))
+            plain = bool(operands) and all(isinstance(x, jax.Array) for x in operands)
+            lifted = [
+                x if isinstance(x, _ARRAYS) else wrap(lift(x, None, self.name, f"x{i + 1}"))
+                for i, x in enumerate(operands)
             ]
-            return self._recorded(given, call_of(self.name, given, results, attributes, aliases))
-        lifted = [
-            x if isinstance(x, Array | jax.Array) else wrap(lift(x, None, self.name, f"x{i + 1}"))
-            for i, x in enumerate(operands)
-        ]
         call = call_of(self.name, lifted, results, attributes, aliases)
-        plain = bool(lifted) and all(isinstance(x, jax.Array) for x in lifted)
         found = self._run(lifted, call)
         outputs = [x.jax if plain and isinstance(x, Array) else x for x in found]
         return outputs[0] if call.single else tuple(outputs)
