@@ -296,6 +296,34 @@ def test_threads_that_read_meanwhile_see_the_value() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("how", ["take", "use"])
+def test_of_several_threads_one_gets_it(how: str) -> None:
+    for _ in range(20):
+        taken = fresh().take()
+        won: list[object] = []
+        lost: list[UseAfterMove] = []
+        ready = threading.Barrier(4)
+
+        def use(
+            x: xp.Array = taken,
+            won: list[object] = won,
+            lost: list[UseAfterMove] = lost,
+            ready: threading.Barrier = ready,
+        ) -> None:
+            ready.wait()
+            try:
+                won.append(((x.take() if how == "take" else x) + 1).tolist())
+            except UseAfterMove as error:
+                lost.append(error)
+
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert won == [(WANTED + 1).tolist()] and len(lost) == 3
+
+
 def test_an_error_leaves_everything_usable() -> None:
     x, y = fresh(), fresh(1)
     with pytest.raises(ShapeMismatch):

@@ -52,6 +52,7 @@ __all__ = [
     "data_of",
     "facts_of",
     "give",
+    "giving",
     "held",
     "is_local",
     "lend",
@@ -314,14 +315,23 @@ def give(handle: Handle, target: Handle) -> None:
             remedy="Pass it as an argument, or give it up outside.",
         )
     # What is held stays as it is, so that a value that is not computed yet is not asked for.
-    data = handle._data
-    if data is PENDING:
-        data = _wait(handle)
-    if data is MOVED:
-        raise moved("take")
-    handle._data = MOVED
+    while True:
+        if handle._data is PENDING:
+            _wait(handle)
+        with giving:
+            data = handle._data
+            if data is PENDING:
+                continue
+            if data is MOVED:
+                raise moved("take")
+            handle._data = MOVED
+        break
     target._data = data if type(data) is Given else Given(data)
     target._owned = handle._owned
+
+
+giving = threading.Lock()
+"""Held while a handle is given up or used up, so that of two threads one gets it."""
 
 
 def is_local(handle: Handle) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _config
 from .._compat import ArrayImpl, has_gil, x64
-from .handle import COUNTED, MOVED, Given, Handle, is_local, moved
+from .handle import COUNTED, MOVED, Given, Handle, giving, is_local, moved
 
 __all__ = ["donating", "is_exclusive", "is_given", "spend", "use_up"]
 
@@ -63,12 +63,14 @@ def use_up(handle: Handle, operation: str) -> bool:
     UseAfterMove
         It is dead already.
     """
-    if handle._data is MOVED:
-        raise moved(operation)
-    if not is_local(handle):
+    if handle._data is not MOVED and not is_local(handle):
         return False
-    handle._data.data = MOVED  # frames of the call still hold the cell
-    handle._data = MOVED
+    with giving:
+        cell = handle._data
+        if type(cell) is not Given:
+            raise moved(operation)
+        handle._data = MOVED
+        cell.data = MOVED  # frames of the call still hold the cell
     return True
 
 
