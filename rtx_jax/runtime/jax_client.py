@@ -15,7 +15,7 @@ from jax.sharding import SingleDeviceSharding
 from .._compat import x64
 from ..backend.device import Device
 from ..core.dtypes import WIDE
-from ..core.op import translate
+from ..core.op import raise_translated, translate
 from ..errors import OutOfMemory
 from . import jax_moves as moves
 from .client import Client, Storage
@@ -51,7 +51,10 @@ class JaxClient(Client):
         for array in jax.live_arrays():
             if self.jax_device in array.devices() and not array.is_deleted():
                 self._wait(array)
-        jax.effects_barrier()
+        try:
+            jax.effects_barrier()
+        except Exception as error:  # a callback has raised
+            raise_translated("synchronize", error)
 
     def compute_stream_handle(self) -> int | None:
         """Return the driver's handle of the stream that computations run on, or None: the CPU has no streams."""

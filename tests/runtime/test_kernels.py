@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import shutil
 import subprocess
@@ -597,3 +598,25 @@ def test_compiled_kernels_compile_for(platform, library):
     call = jax.jit(lambda v: kernel(v, results=v, attributes={"factor": 2.0}))
     lowered = call.trace(jnp.ones(3)).lower(lowering_platforms=(platform,))
     assert "@test_scale_gpu" in lowered.as_text() and "factor = 2.0" in lowered.as_text()
+
+
+def test_a_kernel_that_fails_in_a_compiled_program_is_told_by_synchronize():
+    """Where nobody has looked at the result. On JAX 0.10 the barrier tells it until the next callback."""
+
+    def fail(x, out):
+        raise LookupError("in the program")
+
+    kernel = register_kernel_py(fail)
+    result = None
+    try:
+        result = xp.jit(lambda v: kernel(v, results=v))(xp.asarray(HOST))
+    except Xla as error:
+        assert "in the program" in str(error)
+    else:
+        with pytest.raises(Xla, match="in the program"):
+            CPU.synchronize()
+    del result
+    np.testing.assert_array_equal(np.asarray(xp.jit(lambda v: CUBE(v, results=v))(xp.asarray(HOST))), HOST**3)
+    with contextlib.suppress(Xla, jax.errors.JaxRuntimeError):
+        jax.effects_barrier()
+    CPU.synchronize()
