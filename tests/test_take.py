@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rtx_jax as xp
+from rtx_jax import quant
 from rtx_jax.core.handle import held
 from rtx_jax.errors import ShapeMismatch, TracedMutation, UseAfterMove
 from tests.namespace.test_ownership import BY_NAME, check, owned
@@ -373,6 +374,24 @@ def test_methods_take_what_is_given_up(name: str) -> None:
         assert got is want
     else:
         check(got, want)
+
+
+def test_functions_outside_of_the_namespace_take_it_too() -> None:
+    for use in (
+        lambda x: quant.quantize(x, quant.QuantScheme("int8")),
+        lambda x: quant.qmatmul(x, quant.quantize(fresh().T, quant.QuantScheme("int8"))),
+        lambda x: xp.allclose(x, WANTED),
+        lambda x: xp.testing.assert_allclose(x, WANTED),
+        lambda x: np.add(x, 1),
+        lambda x: np.add.accumulate(x),
+        lambda x: xp.einsum("ij,kj->ik", x, fresh().take()),
+        lambda x: xp.pad(x, 1),
+        lambda x: xp.random.permutation(x),
+        lambda x: xp.linalg.matrix_rank(x),
+        lambda x: x.to_device("cpu:0"),
+        lambda x: x.at[0].set(1),
+    ):
+        use(fresh().take())  # asks for it once
 
 
 # --- transforms ------------------------------------------------------------------------------------------------------

@@ -132,14 +132,15 @@ def quantize(
     """
     raw = is_raw(x)
     array = x if isinstance(x, Array) else wrap_shared(lift(x, None, "quantize", "x"))
-    require_float("quantize", "x", array.dtype)
+    shape, dtype = array.shape, array.dtype  # the Array may be given up to the call
+    require_float("quantize", "x", dtype)
     if not isinstance(scheme, QuantScheme):
         raise _no("quantize", "scheme", scheme, "a QuantScheme", 'Make one: QuantScheme("int8").')
     check.as_calibration("quantize", calibration)
-    block = scheme.block(array.shape)
+    block = scheme.block(shape)
     operands: tuple[object, ...] = (array,)
     if scale is not None:
-        operands = (array, _given_scale(scale, scheme.scale_shape(array.shape)))
+        operands = (array, _given_scale(scale, scheme.scale_shape(shape)))
     static = (
         scheme.value,
         block,
@@ -156,7 +157,7 @@ def quantize(
     data, stored, *rest = parts
     zero = None if scheme.symmetric else rest[0]
     overall = rest[-1] if scheme.global_scale else None
-    return QTensor(data, stored, zero, overall, shape=array.shape, scheme=scheme, dtype=array.dtype)
+    return QTensor(data, stored, zero, overall, shape=shape, scheme=scheme, dtype=dtype)
 
 
 def _given_scale(scale: float | Array | jax.Array, grid: tuple[int, ...]) -> object:
