@@ -42,6 +42,9 @@ def test_it_takes_what_can_be_compiled() -> None:
     backend = CpuBackend()
     for report, count in (
         (xp.inspect(xp.jit(chain), x), 12),
+        (xp.inspect(xp.fusion()(chain), x), 12),
+        (xp.inspect(xp.grad(lambda x: xp.sum(xp.sin(x) * 2)), x), 2),
+        (xp.inspect(xp.vmap(chain), x), 12),
         (xp.inspect(graph), 12),
         (xp.inspect(lowered), 12),
         (xp.inspect(lowered.compile()), 12),
@@ -170,11 +173,11 @@ def test_bad_input() -> None:
     with pytest.raises(TypeError):
         xp.inspect(chain)
 
-    class Replayed:
-        graph = object()
-
+    host = runtime.NumpyRuntime()
+    x, y = np.ones(3), np.zeros(3)
+    replayed = runtime.capture_graph_into(host.default_client(), [x], [y], lambda x, y: y.write(x + 1))
     with pytest.raises(BackendLimitation, match="compiler"):
-        xp.inspect(Replayed())
+        xp.inspect(replayed)
 
 
 # --- the text --------------------------------------------------------------------------------------------------------
