@@ -183,7 +183,7 @@ def prelu(x: jax.Array, weight: jax.Array) -> jax.Array:
     work = accumulator(x.dtype)
     wide, slope = cast(x, work), cast(weight, work)
     if slope.size != 1:
-        slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
+        slope = slope.reshape(1, -1, *(1,) * (x.ndim - 2))
     elif slope.ndim:
         slope = slope.reshape(())
     # Without this the derivative by the weight would be infinity times 0 where x is infinite.

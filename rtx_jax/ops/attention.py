@@ -11,7 +11,7 @@ from ..checks.choices import flag
 from ..core.dtypes import bool_, float32, float64
 from ..errors import RtxError
 from ..kernels.attention import flash_attention
-from ..raw._kinds import cast
+from ..raw._kinds import cast, of_rank
 
 __all__ = ["attention"]
 
@@ -65,7 +65,7 @@ def attention(
     )
     if mask is not None and mask.dtype != bool_:
         work = float64 if float64 in (query.dtype, key.dtype, value.dtype) else float32
-        bias = cast(mask, work) if bias is None else cast(mask, work) + cast(bias, work)
+        bias = cast(mask, work) if bias is None else of_rank(cast(mask, work), 4) + of_rank(cast(bias, work), 4)
         mask = None
     try:
         found = flash_attention(

@@ -103,7 +103,7 @@ def _grouped(x: jax.Array, weight: jax.Array | None, bias: jax.Array | None, gro
     wide = cast(x, accumulator(x.dtype)).reshape(x.shape[0], groups, -1)
     _, rest, variance = _centred(wide, (-1,))
     scaled = (rest * lax.rsqrt(variance + small)).reshape(x.shape)
-    return cast(_affine(scaled, weight, bias, (-1, *(1,) * (x.ndim - 2))), x.dtype)
+    return cast(_affine(scaled, weight, bias, (1, -1, *(1,) * (x.ndim - 2))), x.dtype)
 
 
 def batch_norm(
@@ -136,7 +136,7 @@ def batch_norm(
     small = _check.eps("batch_norm", eps)
     work = accumulator(x.dtype)
     wide = cast(x, work)
-    shape = (-1, *(1,) * (x.ndim - 2))
+    shape = (1, -1, *(1,) * (x.ndim - 2))
     if not training:
         assert running_mean is not None and running_var is not None
         rest = wide - cast(running_mean, work).reshape(shape)

@@ -104,7 +104,11 @@ def test_faces() -> None:
     x, w = xp.asarray(draw(3, 4, 6)), xp.asarray(draw(6, seed=1))
     assert nn.layer_norm(x, w, w).shape == nn.rms_norm(x, w).shape == (3, 4, 6)
     assert nn.linear(x, xp.asarray(draw(2, 6)), xp.asarray(draw(2))).shape == (3, 4, 2)
+    channels = xp.asarray(draw(4))
+    assert nn.group_norm(x, 2, channels, channels).shape == nn.batch_norm(x, channels, channels**2).shape == (3, 4, 6)
+    assert nn.prelu(x, channels).shape == (3, 4, 6)
     query, key, value = (xp.asarray(a) for a in (Q, KEY, VALUE))
     lengths = {name: xp.asarray(a) for name, a in LENGTHS.items()}
     nn.attention(query, key, value, bias=xp.asarray(BIAS), sinks=xp.asarray(SINKS), window=(2, 1), **lengths)
+    nn.attention(query, key, value, mask=xp.asarray(draw(S)), bias=xp.asarray(BIAS))
     nn.decode_attention(query, key, value, window=(2, 0), softcap=2.0, **lengths)
