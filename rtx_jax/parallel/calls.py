@@ -96,16 +96,23 @@ ALL_GATHER = _collective("all_gather", collectives.all_gather, along_dim=True)
 REDUCE_SCATTER = _collective("reduce_scatter", collectives.reduce_scatter, ("op",), along_dim=True)
 SHIFT = _collective("shift", _permute, ("pairs",))
 SEND_RECV = _collective("send_recv", _permute, ("pairs",))
-BARRIER = _collective("barrier", collectives.barrier)
+
+
+def _barrier(x: jax.Array, *, mesh: Mesh | None, ranks: Ranks, dim: int) -> jax.Array:
+    if mesh is None:
+        return collectives.barrier(x, ranks)
+    return collectives.wait(x, lambda start: meet(mesh, ranks, start))
+
+
+BARRIER = Collective("barrier", Op("barrier", _barrier, ("mesh", "ranks", "dim")))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def meet(mesh: Mesh, ranks: Ranks) -> jax.Array:
-    """Return what no device has before all have come here."""
+def meet(mesh: Mesh, ranks: Ranks, start: jax.Array) -> jax.Array:
+    """Return what no device has before all have come here; `start` is 0."""
 
-    def count() -> jax.Array:
-        met: jax.Array = jax.lax.psum(jax.lax.axis_index(mesh.axis_names), mesh.axis_names)
-        return met
+    def count(zero: jax.Array) -> jax.Array:
+        return collectives.count_ranks(ranks.axis, zero)
 
-    met: jax.Array = jax.shard_map(count, mesh=mesh, in_specs=(), out_specs=PartitionSpec())()
+    met: jax.Array = jax.shard_map(count, mesh=mesh, in_specs=PartitionSpec(), out_specs=PartitionSpec())(start)
     return met

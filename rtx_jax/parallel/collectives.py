@@ -23,9 +23,11 @@ __all__ = [
     "all_reduce",
     "barrier",
     "broadcast",
+    "count_ranks",
     "permute",
     "rank",
     "reduce_scatter",
+    "wait",
 ]
 
 ReduceOp: TypeAlias = Literal["sum", "prod", "min", "max"]
@@ -153,10 +155,20 @@ def permute(x: jax.Array, into: jax.Array | None, ranks: Ranks, pairs: Pairs) ->
 
 def barrier(x: jax.Array, ranks: Ranks) -> jax.Array:
     """Return `x`, which nothing reads before all ranks of the world have come here."""
-    # The sum of something that differs between the ranks, which the compiler cannot know.
-    token = lax.psum(lax.axis_index(ranks.axis), ranks.axis)
-    held: jax.Array = lax.optimization_barrier((x, token))[0]
-    return held
+    return wait(x, lambda start: count_ranks(ranks.axis, start))
+
+
+def count_ranks(axis: tuple[str, ...], start: jax.Array) -> jax.Array:
+    """Return a number that no rank knows before all have come here: 0 or more, which the compiler cannot know."""
+    counted: jax.Array = lax.psum(lax.axis_index(axis) + start, axis)
+    return counted
+
+
+def wait(x: jax.Array, meet: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    """Return `x` after `meet`, a form of `count_ranks`, which begins when `x` is there."""
+    # Both results of the first barrier are used, and the sum decides: XLA drops what nothing depends on.
+    x, start = lax.optimization_barrier((x, jnp.zeros((), jnp.int32)))
+    return jnp.where(meet(start) >= 0, x, jnp.zeros_like(x))
 
 
 def _stack(x: jax.Array, ranks: Ranks) -> jax.Array:

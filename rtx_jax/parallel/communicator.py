@@ -312,7 +312,8 @@ class Communicator:
         for reference in pending:
             result = reference()
             if isinstance(result, Array):
-                result.block_until_ready()
+                if result.is_alive:
+                    result.block_until_ready()
             elif isinstance(result, jax.Array) and not result.is_deleted():
                 result.block_until_ready()
 
@@ -322,30 +323,32 @@ class Communicator:
         Parameters
         ----------
         x
-            Inside of `shard_map` the value that is needed afterwards, of any shape; it is returned, and what is
-            computed from the result starts after the barrier. Elsewhere it is waited for.
+            Inside of `shard_map`, and of `jit`, the value that is needed afterwards, of any shape; what is computed
+            from the result starts after the barrier. Elsewhere it is waited for.
 
         Raises
         ------
         InvalidArgument
-            Inside of `shard_map` without `x`, where nothing would come after the barrier.
+            Inside of `shard_map` or `jit` without `x`, where nothing would come after the barrier.
         """
-        if self._is_manual("barrier"):
+        manual = self._is_manual("barrier")
+        if manual or not tracing.settle():
             if x is None:
                 raise InvalidArgument(
                     "barrier",
                     "x",
-                    got="nothing, inside of shard_map",
+                    got=f"nothing, inside of {'shard_map' if manual else 'a traced function'}",
                     wanted="the value that is needed afterwards",
                     remedy="Write x = comm.barrier(x).",
                     arg="x",
                     reason="missing",
                 )
-            return self._run(BARRIER, x, 0, 1)
+            mesh = None if manual else self._devices("barrier")
+            return self._dispatch(BARRIER.op, (_lifted("barrier", x),), (mesh, self._ranks, 0))
         self.sync()
-        if x is not None and not isinstance(x, jax.core.Tracer):
+        if x is not None:
             x.block_until_ready()
-        meet(self._devices("barrier"), self._ranks).block_until_ready()
+        meet(self._devices("barrier"), self._ranks, np.int32(0)).block_until_ready()
         return x
 
     # -- how they run
@@ -365,11 +368,12 @@ class Communicator:
         manual = set(around.manual_axes)
         if not manual & set(self._names):
             return False
-        if not set(self._names) <= manual or any(around.shape[n] != self.mesh.shape[n] for n in self._names):
+        sizes = {name: self.mesh.shape[name] for name in self._names}
+        if not set(self._names) <= manual or any(around.shape[name] != size for name, size in sizes.items()):
             raise InvalidArgument(
                 operation,
                 got=f"a call inside of shard_map over {dict(around.shape)}, of which {sorted(manual)} are its own",
-                wanted=f"all axes of the communicator, { ({n: self.mesh.shape[n] for n in self._names}) }, or none",
+                wanted=f"all axes of the communicator, {sizes}, or none",
                 remedy="Make the communicator from the mesh that shard_map gets.",
                 arg="mesh",
                 reason="another mesh",

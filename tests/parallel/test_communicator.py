@@ -437,6 +437,9 @@ class TestWaiting:
         assert comm.barrier() is None
         x = comm.shift(xp.asarray(ROWS))
         assert comm.barrier(x) is x and x.jax.is_ready()
+        for axis in ("row", "column", ("row", "column")):
+            Communicator(GRID, axis).barrier()
+        Communicator(EXPLICIT, "rank").barrier()
 
     def test_results_that_are_gone_are_forgotten(self):
         comm = Communicator(MESH, "rank")
@@ -452,9 +455,28 @@ class TestWaiting:
         mapped = functools.partial(xp.shard_map, mesh=MESH, in_specs=P("rank"), out_specs=P("rank"))
         x = xp.asarray(ROWS, dtype=xp.float32)
         np.testing.assert_array_equal(np.asarray(mapped(body)(x)), ROWS + 1)
+        plain = jax.jit(jax.shard_map(COMM.barrier, mesh=MESH, in_specs=P("rank"), out_specs=P("rank")))
+        assert "all-reduce" in plain.lower(x.jax).compile().as_text()
         np.testing.assert_array_equal(np.asarray(xp.grad(lambda x: xp.sum(mapped(body)(x)))(x)), np.ones_like(ROWS))
+        np.testing.assert_array_equal(np.asarray(mapped(lambda v: xp.vmap(COMM.barrier)(v))(x)), ROWS)
         with pytest.raises(InvalidArgument, match="comm.barrier"):
             mapped(lambda v: COMM.barrier() or v)(x)
+
+    def test_inside_of_jit(self):
+        x = xp.asarray(ROWS, dtype=xp.float32)[:5]  # need not be divided
+        np.testing.assert_array_equal(np.asarray(xp.jit(lambda v: COMM.barrier(v * 2) + 1)(x)), 2 * ROWS[:5] + 1)
+        assert "all-reduce" in jax.jit(COMM.barrier).lower(x.jax).compile().as_text()
+        with pytest.raises(InvalidArgument, match="traced function"):
+            xp.jit(lambda v: COMM.barrier() or v)(x)
+
+    def test_what_was_given_up_is_not_waited_for(self):
+        comm = Communicator(MESH, "rank")
+        x = comm.all_reduce(xp.asarray(ROWS))
+        y = x.take() + 1
+        raw = comm.all_reduce(jnp.asarray(ROWS))
+        raw.delete()
+        comm.sync()
+        np.testing.assert_array_equal(np.asarray(y), _folded("sum") + 1)
 
 
 class TestBadInput:
