@@ -70,6 +70,15 @@ class Instruction:
         found = _TRIPS.search(self.rest)
         return int(found[1]) if found else None
 
+    def result_bytes(self) -> int:
+        """Return the size of what it writes; what starts a transfer names its operand and a context beside that."""
+        parts = _parts(self.shape)
+        if self.opcode == "copy-start":
+            return bytes_of(parts[0])
+        if self.opcode in ("all-gather-start", "collective-permute-start", "async-start") and len(parts) > 1:
+            return bytes_of(parts[1])
+        return bytes_of(self.shape)
+
     def targets(self) -> dict[str, list[str]]:
         """Return the computations that it names, by the role that they have."""
         found: dict[str, list[str]] = {}
@@ -130,7 +139,7 @@ class Module:
     def operations(self, instruction: Instruction) -> list[str]:
         """Return the opcodes of a kernel: all of a fusion, but for values that are there and their broadcasts."""
         if instruction.opcode != "fusion":
-            return [instruction.opcode]
+            return [instruction.opcode.removesuffix("-start")]
         found: list[str] = []
         for target in instruction.targets().get("calls", ()):
             inside = self.computations.get(target, ())
@@ -197,6 +206,22 @@ def _instruction(name: str, text: str) -> Instruction:
     end = _closing(text, 0) if text.startswith("(") else text.find(" ")
     opcode, _, rest = text[end:].lstrip(") ").partition("(")
     return Instruction(name, text[: end + 1].strip(), opcode.strip(), rest)
+
+
+def _parts(shape: str) -> list[str]:
+    """Return the members of a tuple, or the one shape that it is."""
+    if not shape.startswith("("):
+        return [shape]
+    parts, start, depth = [], 1, 0
+    for i in range(1, len(shape) - 1):
+        if shape[i] in "({[":
+            depth += 1
+        elif shape[i] in ")}]":
+            depth -= 1
+        elif shape[i] == "," and not depth:
+            parts.append(shape[start:i].strip())
+            start = i + 1
+    return [*parts, shape[start:-1].strip()]
 
 
 def _closing(text: str, start: int) -> int:

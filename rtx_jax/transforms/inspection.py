@@ -179,7 +179,7 @@ def report_of(fn: object, args: tuple[object, ...], kwargs: dict[str, object]) -
     for instruction, runs in module.running():
         kind = instruction.opcode.removesuffix("-start")
         if kind in hlo.COLLECTIVES:
-            collectives.append(Collective(kind, _received(instruction), runs))
+            collectives.append(Collective(kind, instruction.result_bytes(), runs))
             continue
         operations = tuple(module.operations(instruction))
         if kind == "custom-call":
@@ -187,7 +187,7 @@ def report_of(fn: object, args: tuple[object, ...], kwargs: dict[str, object]) -
             operations = (kind,)
         elif kind == "fusion" and len(operations) == 1:  # XLA's cover of a single operation
             kind = operations[0]
-        kernels.append(Kernel(instruction.name, kind, operations, hlo.bytes_of(instruction.shape), runs))
+        kernels.append(Kernel(instruction.name, kind, operations, instruction.result_bytes(), runs))
     parameters = module.parameters()
     donations = [
         Donation(parameters[i].label or f"operand {i}", output, hlo.bytes_of(parameters[i].shape))
@@ -276,16 +276,6 @@ def _costs(compiled: jax.stages.Compiled) -> dict[str, float]:
     if isinstance(found, list):
         found = found[0] if found else None
     return {} if found is None else {key: float(value) for key, value in found.items() if value >= 0}
-
-
-def _received(instruction: hlo.Instruction) -> int:
-    """Bytes of the result of a collective; what starts one gives its operand beside the result."""
-    total = hlo.bytes_of(instruction.shape)
-    if instruction.opcode.endswith("-start") and instruction.shape.startswith("("):
-        parts = instruction.shape[1:-1].split("), (") if "), (" in instruction.shape else None
-        last = instruction.shape.rpartition(", ")[2] if parts is None else parts[-1]
-        return hlo.bytes_of(last) or total
-    return total
 
 
 def _count(number: int, noun: str) -> str:

@@ -209,9 +209,12 @@ entry_computation_layout={(f32[8]{0}, bf16[4,2]{1,0:T(8,128)(2,1)})->(bf16[4,2]{
 ENTRY %main (x: f32[8], w: bf16[4,2]) -> (bf16[4,2], f32[8], f32[8]) {
   %x = f32[8]{0} parameter(0), metadata={op_name="state[\\'x\\']"}
   %w = bf16[4,2]{1,0:T(8,128)(2,1)} parameter(1)
-  %start = (f32[8]{0}, f32[8]{0}) all-reduce-start(%x), replica_groups={{0,1}}, to_apply=%add
+  %start = f32[8]{0} all-reduce-start(%x), replica_groups={{0,1}}, to_apply=%add
   %done = f32[8]{0} all-reduce-done(%start)
-  %gather = f32[16]{0} all-gather(%x), dimensions={0}
+  %gathering = (f32[8]{0:T(256)}, f32[16]{0}) all-gather-start(%x), dimensions={0}
+  %gathered = f32[16]{0} all-gather-done(%gathering)
+  %copying = (f32[8]{0:T(256)S(1)}, f32[8]{0}, u32[]{:S(2)}) copy-start(%x)
+  %copied = f32[8]{0:T(256)S(1)} copy-done(%copying)
   %loop_fusion = f32[8]{0} fusion(%done), kind=kLoop, calls=%fused
   %call = (bf16[4,2]{1,0}, /*index=1*/s8[1024]{0}) custom-call(%w), custom_call_target="__cublas$gemm"
   %out = bf16[4,2]{1,0} get-tuple-element(%call), index=0
@@ -227,13 +230,15 @@ def test_text_of_other_compilers() -> None:
     running = list(module.running())
     assert [(x.opcode, runs) for x, runs in running] == [
         ("all-reduce-start", 1),
-        ("all-gather", 1),
+        ("all-gather-start", 1),
+        ("copy-start", 1),
         ("fusion", 1),
         ("custom-call", 1),
     ]
-    assert module.operations(running[2][0]) == ["exponential", "multiply"]
-    assert running[3][0].attribute("custom_call_target") == "__cublas$gemm"
-    assert [hlo.bytes_of(x.shape) for x, _ in running] == [64, 64, 32, 16 + 1024]
+    assert module.operations(running[2][0]) == ["copy"]
+    assert module.operations(running[3][0]) == ["exponential", "multiply"]
+    assert running[4][0].attribute("custom_call_target") == "__cublas$gemm"
+    assert [x.result_bytes() for x, _ in running] == [32, 64, 32, 32, 16 + 1024]
 
 
 @pytest.mark.parametrize(
