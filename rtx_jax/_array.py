@@ -175,12 +175,12 @@ class Array(Handle):
     @property
     def device(self) -> Device | Sharding | None:
         """The device that holds the elements, the sharding over several devices, or None while tracing."""
-        return _devices.device_of(data_of(self))
+        return _devices.device_of(facts_of(self))
 
     @property
     def sharding(self) -> Sharding:
         """How the elements are spread over devices."""
-        return data_of(self).sharding
+        return facts_of(self).sharding
 
     @property
     def T(self) -> Array:

@@ -172,7 +172,7 @@ class JaxBackend(JaxCalls):
     def _to_device(self, x: object, device: Placement) -> jax.Array:
         data = self._array("to_device", x)
         assert isinstance(data, jax.Array)
-        if isinstance(x, Handle) and not tracing.active:
+        if isinstance(x, Handle) and not tracing.traced():
             share(x)  # what is returned may be another array of the same memory
         target = device if device is not None else self._there("to_device")[self.default_device().index]
         try:

@@ -160,7 +160,7 @@ class JaxCalls(Backend[jax.Array]):
             return x
         if isinstance(x, Handle):
             try:
-                return data_of(x) if tracing.active else lend(x)
+                return data_of(x) if tracing.traced() else lend(x)
             except UseAfterMove as error:
                 raise error.renamed(operation) from None
         if isinstance(x, np.ndarray) and operation in _HOST_OPERANDS:
@@ -252,7 +252,7 @@ class JaxCalls(Backend[jax.Array]):
         if type(indices) is Lazy:  # type: ignore[comparison-overlap]
             indices = resolve(indices)
         if type(indices) is not ArrayImpl:
-            if tracing.active or not isinstance(indices, Handle):
+            if tracing.traced() or not isinstance(indices, Handle):
                 return False
             indices = data_of(indices)
         wanted = _config.check_bounds()

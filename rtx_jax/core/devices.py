@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import jax
 from jax.sharding import Sharding
@@ -15,6 +15,9 @@ from jax.sharding import Sharding
 from .._compat import x64
 from ..errors import BackendUnavailable, InvalidArgument
 from .dtypes import WIDE
+
+if TYPE_CHECKING:
+    from .lazy import Lazy
 
 __all__ = [
     "DeviceLike",
@@ -288,7 +291,7 @@ def device_name(placement: Placement, /) -> str:
     return names if len(ordered) == 1 or spec is None else f"{names} ({spec})"
 
 
-def device_of(x: jax.Array, /) -> Placement | None:
+def device_of(x: jax.Array | Lazy, /) -> Placement | None:
     """Return the device of an array, its sharding when it is spread over several, or None while tracing.
 
     ``None`` is what ``device=`` takes for "wherever the computation runs", which is all that is known then.

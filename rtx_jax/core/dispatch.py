@@ -94,6 +94,8 @@ class Door(Generic[_H]):
         for i, operand in enumerate(operands):
             # NumPy's float64 and complex128 scalars are Python floats and complex numbers too.
             if not isinstance(operand, builtins.bool | int | float | complex):
+                if isinstance(operand, Handle) and type(operand._data) is Given:
+                    given.append(i)
                 try:
                     arrays[i] = array = lift(operand, None, op.name, f"x{i + 1}" if len(operands) > 1 else "x")
                 except UseAfterMove as error:
@@ -102,8 +104,6 @@ class Door(Generic[_H]):
                     weak.append(i)  # a Python number that became an operand of a traced function
                 elif partner is None:
                     partner = array.dtype
-                if isinstance(operand, Handle) and type(operand._data) is Given:
-                    given.append(i)
         array = None  # type: ignore[assignment]  # whether memory is free is seen from the references
         for i in weak:
             array = arrays[i]  # type: ignore[assignment]

@@ -362,7 +362,7 @@ class Program:
         for fn, twin, wide, operands, at, results, last in self.pieces:
             arrays = [None if slot is None else values[slot] for slot in operands]
             first = operands[0] if operands else None
-            if twin is not None and reuse and first in last and (first >= 0 or first in owned):  # type: ignore[operator]
+            if twin is not None and reuse and first in last and (first >= 0 or first in owned):
                 fn = twin
             elif taken and not taken.isdisjoint(last):
                 fn = _donating(fn, wide, arrays, operands, taken.intersection(last))

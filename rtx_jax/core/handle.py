@@ -179,6 +179,10 @@ class Tracing:
             self.active -= 1
         return True
 
+    def traced(self) -> bool:
+        """Return True while something is being traced in this thread; `active` is nonzero under fusion too."""
+        return self.active > 0 and not self.settle()
+
     def mark(self) -> object:
         """The value of `_owned` for a handle made now: True when eager, else the running trace."""
         if self.settle():

@@ -96,17 +96,28 @@ class Lazy:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self.fact.size
+        count: int = self.fact.size
+        return count
+
+    @property
+    def committed(self) -> bool:
+        """Whether the value is committed to its device."""
+        state = self.state
+        return self.fact.committed if type(state) is Tape else resolve(self).committed
+
+    @property
+    def sharding(self) -> jax.sharding.Sharding:
+        """Where the value is, or will be."""
+        state = self.state
+        if type(state) is not Tape:
+            return resolve(self).sharding
+        device = state.device if self.fact.committed else None
+        return SingleDeviceSharding(device or jax.local_devices()[0])
 
     @property
     def device(self) -> jax.Device:
         """Where the value is, or will be."""
-        state = self.state
-        if type(state) is Tape and self.fact.committed and state.device is not None:
-            return state.device
-        if type(state) is Tape and not self.fact.committed:
-            return jax.local_devices()[0]
-        (found,) = resolve(self).devices()
+        (found,) = self.sharding.device_set
         return found
 
     @property
@@ -117,7 +128,8 @@ class Lazy:
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.fact.size * self.fact.dtype.itemsize
+        count: int = self.fact.size * self.fact.dtype.itemsize
+        return count
 
     @property
     def jax(self) -> jax.Array:
@@ -132,8 +144,17 @@ class Lazy:
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(np.asarray(resolve(self)), dtype, copy=copy)
 
-    def __dlpack__(self, **options: object) -> object:
-        capsule: object = resolve(self).__dlpack__(**options)  # type: ignore[call-overload]
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        capsule: object = resolve(self).__dlpack__(  # type: ignore[call-arg]
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
         return capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -381,7 +402,7 @@ def _device_of(data: jax.Array) -> jax.Device | None:
         found = None
         if type(sharding) is SingleDeviceSharding:
             (device,) = sharding.device_set
-            if sharding.memory_kind in (None, device.default_memory().kind):
+            if sharding.memory_kind in (None, jax.sharding.SingleDeviceSharding(device).memory_kind):
                 found = device
         if len(_devices) >= _MAX_KNOWN:
             _devices.clear()

@@ -77,13 +77,14 @@ def record_write(handle: Handle, key: object, value: object) -> bool:
     try:
         facts = facts_of(handle)
         shape, dtype = facts.shape, facts.dtype
-        constant = type(value) in SCALARS or not _shape_of(value)
-        fn: _Access
-        if isinstance(key, Handle) and constant and facts_of(key).dtype == bool:
-            if not key.ndim or key.shape != shape[: key.ndim]:  # type: ignore[attr-defined]
+        fn: _Write | _MaskWrite
+        index: Handle | None
+        positions: list[int] = []
+        if isinstance(key, Handle) and facts_of(key).dtype == bool:
+            mask = facts_of(key).shape
+            if not mask or mask != shape[: len(mask)] or _shape_of(value):
                 return False
-            plan, positions, index = (":",) * len(shape), [], key
-            fn = _mask_write(plan, key.ndim)  # type: ignore[attr-defined]
+            fn, index = _mask_write((":",) * len(shape), len(mask)), key
         else:
             found = _plan(key, shape, _SET)
             if found is None:
@@ -153,10 +154,12 @@ def _check_index(index: Handle, size: int, operation: str) -> None:
 
 
 def _shape_of(value: object) -> tuple[int, ...]:
+    if type(value) in SCALARS:
+        return ()
     if isinstance(value, Handle):
         return facts_of(value).shape
-    shape: tuple[int, ...] | None = getattr(value, "shape", None)
-    return np.shape(value) if shape is None else shape  # type: ignore[arg-type]
+    shape: tuple[int, ...] = np.shape(value)  # type: ignore[call-overload]
+    return shape
 
 
 def _value_slot(tape: Tape, value: object, dtype: np.dtype) -> int:
@@ -180,7 +183,8 @@ class _Access:
 
     __slots__ = ("__name__", "__weakref__", "arrays", "plan")
 
-    def __init__(self, plan: Plan, arrays: bool) -> None:
+    def __init__(self, name: str, plan: Plan, arrays: bool) -> None:
+        self.__name__ = name
         self.plan, self.arrays = plan, arrays
 
     def key(self, operands: Sequence[object]) -> object:
@@ -225,6 +229,10 @@ class _Write(_Access):
 
     __slots__ = ("ordered",)
 
+    def __init__(self, plan: Plan, arrays: bool, ordered: bool) -> None:
+        super().__init__(_SET, plan, arrays)
+        self.ordered = ordered  # whether the device applies repeated indices in order
+
     def __call__(self, x: jax.Array, value: jax.Array, *operands: jax.Array) -> jax.Array:
         if isinstance(x, Tracer):
             return write_function(self.plan, int(self.arrays), True, self.ordered)(x, value, *operands)
@@ -242,6 +250,10 @@ class _MaskWrite(_Access):
 
     __slots__ = ("rank",)
 
+    def __init__(self, plan: Plan, rank: int) -> None:
+        super().__init__(_SET, plan, False)
+        self.rank = rank
+
     def __call__(self, x: jax.Array, value: jax.Array, mask: jax.Array) -> jax.Array:
         if isinstance(x, Tracer):
             return masked_function(self.plan, 0, self.rank, counted=False)(x, value, mask)
@@ -256,22 +268,14 @@ class _MaskWrite(_Access):
 
 @functools.lru_cache(maxsize=_MAX_ACCESSES)
 def _read(plan: Plan, arrays: bool) -> _Read:
-    access = _Read(plan, arrays)
-    access.__name__ = _GET
-    return access
+    return _Read(_GET, plan, arrays)
 
 
 @functools.lru_cache(maxsize=_MAX_ACCESSES)
 def _write(plan: Plan, arrays: bool, ordered: bool) -> _Write:
-    access = _Write(plan, arrays)
-    access.ordered = ordered
-    access.__name__ = _SET
-    return access
+    return _Write(plan, arrays, ordered)
 
 
 @functools.lru_cache(maxsize=_MAX_ACCESSES)
 def _mask_write(plan: Plan, rank: int) -> _MaskWrite:
-    access = _MaskWrite(plan, False)
-    access.rank = rank
-    access.__name__ = _SET
-    return access
+    return _MaskWrite(plan, rank)

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from .._compat import EAGER_TRACE, ArrayImpl, running_trace
 from ..errors import ScalarOverflow, UseAfterMove
 from .fused import set_twin
-from .handle import COUNTED, MOVED, Given, Handle, held, moved
+from .handle import COUNTED, MOVED, Given, Handle, giving, held, moved
 from .host import SCALARS, lift, scalar_operand
 from .lazy import Lazy, Tape, Unrecordable, fusing, leaf, open_tape, record, resolve, scalar, watch
 from .op import Op, raise_translated
@@ -62,8 +62,6 @@ def handle_slot(tape: Tape, handle: Handle) -> int:
             return _given_slot(tape, handle, data)
         data = held(handle)
         if type(data) is not ArrayImpl:
-            if type(data) is Lazy:
-                return handle_slot(tape, handle)
             raise Unrecordable
     return leaf(tape, data, handle._owned is True)
 
@@ -89,10 +87,15 @@ def _given_slot(tape: Tape, handle: Handle, given: Given) -> int:
 
 def spend_given(tape: Tape) -> None:
     """Mark the handles as dead that were given up to a call."""
-    for handle in tape.given:
-        handle._data.data = MOVED  # type: ignore[attr-defined]  # frames of the call still hold the cell
-        handle._data = MOVED  # type: ignore[attr-defined]
-    tape.given.clear()
+    given = tape.given
+    tape.given = []
+    for handle in given:
+        with giving:
+            cell = handle._data  # type: ignore[attr-defined]
+            if type(cell) is not Given:
+                raise moved()  # another thread was faster
+            handle._data = MOVED  # type: ignore[attr-defined]
+            cell.data = MOVED  # frames of the call still hold the cell
 
 
 def data_slot(tape: Tape, data: object) -> int:
@@ -109,7 +112,7 @@ def data_slot(tape: Tape, data: object) -> int:
         if data.state is tape:
             return data.fact.slot
         data = resolve(data)
-    return leaf(tape, data, False)  # type: ignore[arg-type]
+    return leaf(tape, data, False)
 
 
 def wrap_lazy(cls: type[_H], value: object) -> _H:

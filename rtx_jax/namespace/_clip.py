@@ -7,7 +7,7 @@ import jax
 from .._array import Array, calln
 from ..core.dispatch import Op, lift, scalar_operand
 from ..core.dtypes import INTEGRAL, DType
-from ..core.handle import Handle, data_of, tracing
+from ..core.handle import Handle, facts_of, tracing
 from ..core.host import SCALARS
 from ..core.promotion import integer_range
 from ..raw import elementwise as _raw
@@ -19,10 +19,10 @@ _clip = Op("clip", _raw.clip, ("has_min", "has_max"))
 
 def clip(x: Array, low: object, high: object, /) -> Array:
     """Limit `x` to the interval from `low` to `high`; see the namespace's ``clip``."""
-    data = data_of(x) if isinstance(x, Handle) else lift(x, None, "clip")
+    data = facts_of(x) if isinstance(x, Handle) else lift(x, None, "clip")
     dtype = data.dtype
     # Under a trace the scalars stay what they are, so that they become constants of the program.
-    eager = type(x) is Array and not tracing.active
+    eager = type(x) is Array and not tracing.traced()
     operands: list[object] = [x if isinstance(x, Handle) else data]
     del data  # whether memory is free is seen from the references
     has_min, has_max = low is not None, high is not None

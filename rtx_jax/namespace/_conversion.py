@@ -25,7 +25,8 @@ from ..core.dtypes import (
     default_float,
     default_int,
 )
-from ..core.handle import share
+from ..core.handle import held, share
+from ..core.lazy import Lazy
 from ..core.op import no_numbers
 from ..core.promotion import integer_range, result_dtype, scalar_dtype
 from ..errors import DTypeMismatch, InvalidArgument, ShapeMismatch, UnsupportedDType
@@ -115,7 +116,7 @@ def _array(x: Array, dtype: DType | None, placement: Placement | None, copy: boo
 
 def _is_on(x: Array, placement: Placement) -> bool:
     data = x._data
-    return type(data) is ArrayImpl and placement in (device_of(data), data.sharding)
+    return isinstance(data, ArrayImpl | Lazy) and placement in (device_of(data), data.sharding)
 
 
 def _jax_array(x: jax.Array, copy: bool | None) -> Array:
@@ -123,7 +124,9 @@ def _jax_array(x: jax.Array, copy: bool | None) -> Array:
         raise no_numbers("asarray", str(x.dtype))
     # Somebody else may donate the buffer, so a copy that was asked for is made now. A weak type does not enter.
     if copy or x.weak_type:
-        return call1(_cast, x, x.dtype)
+        copied = call1(_cast, x, x.dtype)
+        held(copied)  # fusion has not copied it yet
+        return copied
     return wrap_shared(x)
 
 

@@ -10,7 +10,8 @@ from .._compat import ArrayImpl
 from ..core.dispatch import Op, lift
 from ..core.dtypes import INEXACT, UNSIGNED, bool_, default_float, default_int, uint32, uint64
 from ..core.dtypes import as_dtype as as_dtype
-from ..core.handle import data_of
+from ..core.handle import facts_of
+from ..core.lazy import Lazy
 from ..raw._kinds import cast
 
 __all__ = ["dtype_of", "float_or_none", "floating", "index_dtype", "place_of", "sum_dtype"]
@@ -18,11 +19,11 @@ __all__ = ["dtype_of", "float_or_none", "floating", "index_dtype", "place_of", "
 _cast = Op("astype", lambda x, *, dtype: cast(x, dtype), ("dtype",))
 
 
-def place_of(x: object, /) -> jax.Array | None:
+def place_of(x: object, /) -> jax.Array | Lazy | None:
     """Return the raw array of an operand, which tells the device whose defaults apply; None for host input."""
     if type(x) is Array:
         data: jax.Array = x._data
-        return data if type(data) is ArrayImpl else data_of(x)
+        return data if type(data) is ArrayImpl else facts_of(x)
     return x if isinstance(x, jax.Array) else None
 
 

@@ -29,6 +29,7 @@ from ..core.dtypes import (
     default_int,
 )
 from ..core.handle import tracing
+from ..core.lazy import Lazy
 from ..errors import DTypeMismatch, InvalidArgument, UnsupportedDType
 from ..raw import creation as raw
 from ._conversion import convert, scalar_default
@@ -105,16 +106,16 @@ def _constants(value: int, shape: tuple[int, ...], dtype: DType, placement: Plac
     )
 
 
-def _data(x: ArrayLike, operation: str) -> jax.Array:
+def _data(x: ArrayLike, operation: str) -> jax.Array | Lazy:
     data = getattr(x, "_data", None)
-    return data if type(data) is ArrayImpl else lift(x, None, operation)
+    return data if type(data) is ArrayImpl or type(data) is Lazy else lift(x, None, operation)
 
 
 def _filled_like(value: int, x: ArrayLike, dtype: DTypeLike | None, device: DeviceLike | None, operation: str) -> Array:
     data = _data(x, operation)
     if device is not None:
         placement = resolve(device, operation)
-    elif type(data) is not ArrayImpl or tracing.active:
+    elif not isinstance(data, ArrayImpl | Lazy) or tracing.traced():
         found = data.dtype if dtype is None else as_dtype(dtype, operation, device=data)
         return call1(_constant_like, x, (value, found))
     else:
@@ -419,7 +420,7 @@ def full_like(
         an integer array.
     """
     data = _data(x, "full_like")
-    traced = type(data) is not ArrayImpl or tracing.active
+    traced = tracing.traced() or not isinstance(data, ArrayImpl | Lazy)
     if device is not None:
         placement = resolve(device, "full_like")
     else:

@@ -15,7 +15,7 @@ from ..core.devices import place as place_on
 from ..core.dispatch import Op
 from ..core.dtypes import COMPLEX, INTEGRAL, REAL_FLOATING, DType, DTypeLike, as_dtype, real_of
 from ..core.dtypes import isdtype as _isdtype
-from ..core.handle import Handle, data_of, share
+from ..core.handle import Handle, data_of, facts_of, share
 from ..core.promotion import integer_range, result_dtype, scalar_dtype
 from ..errors import InvalidArgument, UnsupportedDType
 from ..raw import data_type as _raw
@@ -110,7 +110,7 @@ def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLi
     around. True becomes 1, and all but 0 becomes True.
     """
     placement = None if device is None else resolve(device, "astype")
-    data = data_of(x) if isinstance(x, Handle) else x
+    data = facts_of(x) if isinstance(x, Handle) else x
     target = as_dtype(dtype, "astype", device=data if placement is None else placement)
     if type(x) is Array and data.dtype == target:
         out = x.copy() if copy else x

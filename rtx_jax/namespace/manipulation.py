@@ -19,6 +19,7 @@ from ..core.axes import as_axis, as_int, as_shape, normalize_axis
 from ..core.dispatch import Op, place
 from ..core.dtypes import INTEGRAL
 from ..core.handle import tracing
+from ..core.lazy import Lazy
 from ..errors import BroadcastError, DataDependentShape, InvalidArgument, UnsupportedDType
 from ..raw import manipulation as raw
 
@@ -415,7 +416,7 @@ def roll(x: ArrayLike, /, shift: Axis, *, axis: Axis | None = None) -> Array:
     elif not isinstance(axes, tuple):
         # As in NumPy, all shifts go to the one axis.
         shifts = (sum(shifts),)
-    if type(x) is Array and type(x._data) is ArrayImpl and not tracing.active:
+    if type(x) is Array and type(x._data) in (ArrayImpl, Lazy) and not tracing.traced():
         # The amounts are run-time operands, so a loop over them compiles once.
         places = axes if isinstance(axes, tuple) else (axes,)
         if len(places) == len(shifts):
