@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import rtx_jax as xp
 from rtx_jax import runtime
-from rtx_jax.backend import CpuBackend
+from rtx_jax.backend import CpuBackend, backend_of
 from rtx_jax.core.handle import held
 
 SHAPE = (2, 3)
@@ -250,3 +250,8 @@ def test_one_backend_program_in_every_way() -> None:
     )
     for got in ways:
         np.testing.assert_allclose(np.asarray(got), want, rtol=2e-5)
+    for stack in ("fusion<cpu>", "quantized<cpu>", "autodiff<cpu>", "autodiff<fusion<cpu>>", "fusion<quantized<cpu>>"):
+        wrapped = backend_of(stack)
+        for _ in range(4):  # until fusion compiles it whole
+            got = wrapped.to_data(chain(wrapped, *tensors()))
+            np.testing.assert_allclose(got, want.ravel(), rtol=2e-5)

@@ -274,6 +274,14 @@ def test_donation_can_be_switched_off() -> None:
     assert address(y) != where and y.tolist() == (WANTED + 1).tolist() and not x.is_alive
 
 
+def test_nans_are_found_among_operands_that_were_given_up() -> None:
+    x = fresh()
+    with xp.debug_nans(True):
+        assert (x.take() + 1).tolist() == (WANTED + 1).tolist() and not x.is_alive
+        with pytest.raises(FloatingPointError):
+            xp.log(fresh(-1).take())
+
+
 def test_threads_that_read_meanwhile_see_the_value() -> None:
     wrong: list[object] = []
     for _ in range(30):
