@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -139,6 +139,10 @@ def call_of(
     ShapeMismatch
         An alias joins an operand and a result of different shapes or dtypes.
     """
+    key = None if aliases else _plain_key(results, attributes)
+    known = _plain_calls.get(key)
+    if known is not None:
+        return known
     single = hasattr(results, "shape")
     listed: Sequence[object] = [results] if single else results if isinstance(results, Sequence) else [results]
     facts = tuple(_facts(kernel, result) for result in listed)
@@ -168,7 +172,35 @@ def call_of(
                 expected=facts[target][0],
                 got_shape=tuple(operand.shape),
             )
-    return Call(facts, single, named, joined)
+    call = Call(facts, single, named, joined)
+    if key is not None:
+        if len(_plain_calls) >= _MAX_PLAIN_CALLS:
+            _plain_calls.clear()
+        _plain_calls[key] = call
+    return call
+
+
+# Calls that were checked before. Nothing of their checks depends on the operands.
+_plain_calls: dict[Hashable, Call] = {}
+_MAX_PLAIN_CALLS = 1024
+
+
+def _plain_key(results: object, attributes: Mapping[str, AttributeValue] | None) -> Hashable:
+    """Return a key of a call with one result and plain attributes, None for another one."""
+    shape, dtype = getattr(results, "shape", None), getattr(results, "dtype", None)
+    if type(shape) is not tuple or not isinstance(dtype, np.dtype):
+        return None
+    if not attributes:
+        return shape, dtype
+    named: list[object] = []
+    for name, value in attributes.items():
+        if type(value) is float:
+            named.append((name, value, math.copysign(1.0, value)))
+        elif type(value) in (bool, int, str):
+            named.append((name, type(value), value))
+        else:
+            return None
+    return shape, dtype, *named
 
 
 def _facts(kernel: str, result: object) -> Facts:

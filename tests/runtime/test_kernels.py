@@ -318,6 +318,21 @@ class TestPython:
         compiled = xp.jit(lambda v: kernel(v + 1, results=v, aliases={0: 0}))
         np.testing.assert_array_equal(np.asarray(compiled(x)), 2 * (HOST + 1))
 
+    def test_an_operand_that_is_given_up(self):
+        def double(x, out):
+            out *= 2
+
+        kernel = register_kernel_py(double)
+        x = xp.asarray(HOST) + 0
+        handle = raw_handle(CPU.default_client())
+        before = handle.pointer(x)
+        like = jax.ShapeDtypeStruct(HOST.shape, HOST.dtype)
+        result = kernel(x.take(), results=like, aliases={0: 0})
+        assert handle.pointer(result) == before and not x.is_alive
+        np.testing.assert_array_equal(np.asarray(result), 2 * HOST)
+        with pytest.raises(UseAfterMove):
+            kernel(x, results=like)
+
     def test_it_must_not_return(self):
         kernel = register_kernel_py(lambda x, out: x)
         with pytest.raises(InvalidArgument, match=r"result\[...\] = value"):
