@@ -394,8 +394,8 @@ def lowering_target(ctx: Any) -> tuple[str, str, tuple[int, int] | None]:
     The kind is that of the abstract device where a mesh names one, else that of the devices of the platform that this
     process has; "" where there are none, or where a program is lowered for several platforms.
     """
-    platforms: Sequence[str] = ctx.platforms or ctx.module_context.platforms
-    if len(platforms) != 1:
+    platforms: Sequence[str] = ctx.module_context.platforms
+    if len(platforms) != 1:  # `ctx.platforms` is then the one that a rule is registered for
         return "", "", None
     platform = platforms[0]
     abstract = jax.sharding.get_abstract_mesh().abstract_device

@@ -99,8 +99,7 @@ def capture_graph_into(
         [_operand(client, x, f"outputs[{i}]") for i, x in enumerate(outputs)],
     )
     into = record_into if isinstance(client, NumpyClient) else trace_into
-    with client.allocator.frozen("capture"):
-        return into(client, operands, fn, max_temp_bytes)
+    return into(client, operands, fn, max_temp_bytes)
 
 
 def _operand(client: Client, given: Captured, label: str) -> Operand:

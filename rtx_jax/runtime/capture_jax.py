@@ -110,7 +110,7 @@ def trace_into(
         fn(*[arrays[place] for place in operands.input_places], *outputs)
 
     call = _call(operands.distinct)
-    with entered(needs_x64(call.handles)):
+    with entered(needs_x64(call.handles)), client.allocator.frozen("capture"):
         program, found = trace(run, name, call, frozenset())
     check_written(outputs)
     operands.check_writes([place for place, _ in program.argument_writes])

@@ -22,7 +22,7 @@ def record_into(
     """Capture ``fn(*inputs, *outputs)``; see `capture_graph_into`."""
     with client.lock:
         examples = [_memory(x).copy() for x in operands.distinct]  # type: ignore[arg-type]
-    with taping() as tape:
+    with client.allocator.frozen("capture"), taping() as tape:
         values = [tape.leaf(x, x) for x in examples]
         slots = [value.slot for value in values]
         outputs: list[Output[HostValue]] = [

@@ -9,12 +9,15 @@ from typing import TypeAlias
 import jax
 import jax.numpy as jnp
 
+from .. import _config
 from .._compat import X64_UNSET, restore_x64, swap_x64
 from ..core.handle import Handle, data_of, tracing
+from ..core.nans import has_nan
 from ..core.op import raise_translated
 from ..core.random import Stream, global_stream
 from ..errors import ShapeMismatch
 from ..transforms.donation import run_donating
+from ..transforms.nans import raise_first_nan
 from .client import Client
 from .graph import Graph, traced
 from .slots import Slot
@@ -96,6 +99,8 @@ class CompiledGraph(Graph):
             if buffer._reads:
                 buffer._settle()
         operands = [read(source) for source in self.sources]
+        if _config.debug_nans():
+            self._find_nans(operands)
         if self._written:
             results = run_donating(self.compiled, self.name, operands, self._written, ())  # type: ignore[arg-type]
             for i, buffer in self._written_buffers:
@@ -109,6 +114,11 @@ class CompiledGraph(Graph):
             if found:
                 for i, buffer in self._written_buffers:
                     buffer._replace(found[0][i])
+
+    def _find_nans(self, operands: Sequence[jax.Array]) -> None:
+        """Raise FloatingPointError where the program makes a NaN; nothing is written."""
+        if has_nan(jax.jit(self.function)(*operands)):
+            raise_first_nan(self.name, jax.make_jaxpr(self.function)(*operands), operands)
 
     def _restore(self) -> None:
         """Give outputs whose memory went into a run that failed new memory, of zeros; under the lock."""

@@ -12,7 +12,7 @@ import pytest
 
 import rtx_jax as xp
 from rtx_jax import errors
-from rtx_jax.backend import CpuBackend
+from rtx_jax.backend import Autodiff, Backend, CpuBackend, Fusion, Quantized
 from rtx_jax.runtime import JaxRuntime, Output, capture
 
 
@@ -395,3 +395,75 @@ def test_fusion_outside_and_inside() -> None:
         graph.launch()
     assert z.tolist() == [5, 8]
     assert graph.result.tolist() == [1, 1]
+
+
+def test_the_first_nan_is_found_before_anything_is_written() -> None:
+    x, total = xp.asarray([1.0, 4.0]), xp.asarray([1.0, 1.0])
+
+    def step(x: xp.Array) -> None:
+        total[...] = xp.sqrt(x) - total
+
+    graph = capture(step, x)
+    with xp.debug_nans():
+        graph.launch()
+        assert total.tolist() == [0, 1]
+        x[1] = -1.0
+        with pytest.raises(FloatingPointError, match="sqrt made NaN"):
+            graph.launch()
+    assert total.tolist() == [0, 1]
+    assert graph.launch_count == 1
+    graph.launch()
+    assert np.isnan(total[1])
+
+
+def stacks() -> list[Backend]:
+    cpu = CpuBackend()
+    return [Fusion(cpu), Autodiff(cpu), Autodiff(Fusion(cpu)), Quantized(cpu), Fusion(Quantized(cpu))]
+
+
+@pytest.mark.parametrize("B", stacks(), ids=lambda B: B.name())
+def test_stacks_of_backends(B: Backend) -> None:
+    runtime = JaxRuntime("cpu")
+    x, w, c = (runtime.allocate(16).view("float32", (2, 2)) for _ in range(3))
+    graph = runtime.capture(lambda x, w, c: c.write(B.relu(B.matmul(x, w))), inputs=[x, w], outputs=[c])
+    for scale in (1, 2):
+        a, b = np.float32([[1, -2], [3, 4]]), np.float32([[1, 2], [3, 4]]) * scale
+        x.write(a)
+        w.write(b)
+        graph.launch()
+        np.testing.assert_array_equal(c.read(), np.maximum(a @ b, 0))
+
+
+def test_a_backward_pass_is_captured() -> None:
+    B, runtime = Autodiff(CpuBackend()), JaxRuntime("cpu")
+    x, w, c = (runtime.allocate(16).view("float32", (2, 2)) for _ in range(3))
+
+    def gradient(x: xp.Array, w: xp.Array, out: Output[xp.Array]) -> None:
+        weight = B.require_grad(w)
+        product = B.matmul(x, weight)
+        out.write(B.backward(B.sum(B.mul(product, product)))[weight])
+
+    graph = runtime.capture(gradient, inputs=[x, w], outputs=[c])
+    for scale in (1, 2):
+        a, b = np.float32([[1, -2], [3, 4]]), np.float32([[1, 2], [3, 4]]) * scale
+        x.write(a)
+        w.write(b)
+        graph.launch()
+        np.testing.assert_array_equal(c.read(), 2 * a.T @ a @ b)
+
+
+def test_eager_captured_and_jitted_give_the_same() -> None:
+    def program(x: xp.Array, y: xp.Array) -> tuple[xp.Array, xp.Array]:
+        z = xp.sort(x @ y, axis=0)
+        z[0] += xp.max(y)
+        return z, xp.cumulative_sum(xp.where(z > 0, z, -z), axis=1)
+
+    rng = np.random.default_rng(3)
+    x, y = xp.asarray(rng.normal(size=(3, 4))), xp.asarray(rng.normal(size=(4, 3)))
+    graph, compiled = capture(program, x, y), xp.jit(program)
+    for _ in range(2):
+        x[...], y[...] = rng.normal(size=(3, 4)), rng.normal(size=(4, 3))
+        graph.launch()
+        for found, jitted, eager in zip(graph.result, compiled(x, y), program(x, y), strict=True):
+            np.testing.assert_array_equal(found, jitted)
+            np.testing.assert_allclose(found, eager, rtol=1e-14, atol=1e-15)

@@ -342,3 +342,17 @@ def test_a_failed_save_leaves_the_file_that_was_there(tmp_path: Path) -> None:
     with pytest.raises(errors.BackendLimitation):
         graph.save(path)
     assert path.read_bytes() == before
+
+
+def test_kernels_are_exported_for_all_platforms(tmp_path: Path) -> None:
+    q = xp.asarray(np.random.default_rng(0).normal(size=(1, 4, 2, 8)).astype(np.float32))
+    graph = capture(lambda q: xp.nn.rms_norm(xp.nn.attention(q, q, q), xp.ones(8, dtype=xp.float32)), q)
+    graph.export(tmp_path / "graph")
+    loaded = CapturedGraph.load(tmp_path / "graph")
+    loaded.inputs[0][...] = q
+    loaded.launch()
+    graph.launch()
+    np.testing.assert_allclose(loaded.outputs[0], graph.result, rtol=1e-6)
+    with pytest.raises(errors.BackendLimitation, match="rocm"):
+        # What is chosen for one platform asks for its device.
+        graph.export(tmp_path / "rocm", platforms=["rocm"])
