@@ -44,8 +44,9 @@ def shard_map(
 
     Notes
     -----
-    A write to an argument stays inside. Captured Arrays are the same on every device. Collectives are those of
-    ``jax.lax``, on ``x.jax``. Called eagerly, the function is compiled as under `jit`.
+    A write to an argument stays inside. Captured Arrays are the same on every device. Collectives are
+    those of `rtx_jax.parallel.Communicator`, or of ``jax.lax`` on ``x.jax``. Called eagerly, the function is compiled
+    as under `jit`.
     """
 
     def traced(*args: object) -> object:
