@@ -221,6 +221,8 @@ def held(handle: Handle) -> jax.Array:
             data.data = resolve(data.data)
         data = data.data
     elif type(data) is Lazy:
+        if tracing.guard is not None:
+            tracing.guard("fusion", ())
         value = resolve(data)
         if handle._data is data:  # no call comes between, so no other thread either
             handle._data = value

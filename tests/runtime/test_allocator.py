@@ -227,6 +227,15 @@ def test_eager_results_are_refused_too() -> None:
     assert B.to_data(B.add(t, t)).tolist() == [2, 2]
 
 
+def test_recorded_operations_wait_until_memory_may_be_taken() -> None:
+    x = xp.asarray([1.0, 2.0])
+    with JaxRuntime("cpu").default_client().allocator.frozen(), xp.fusion():
+        y = x + x
+        with pytest.raises(AllocatorFrozen, match="fusion"):
+            y.tolist()
+    assert y.tolist() == [2, 4]
+
+
 def test_a_capture_refuses_buffers_alone() -> None:
     with JaxRuntime("cpu").default_client().allocator.frozen("capture"):
         assert (xp.ones(2) + 1).tolist() == [2, 2]

@@ -312,6 +312,9 @@ def test_two_graphs_share_a_buffer_in_two_threads(runtime: Runtime) -> None:
 
 
 def test_a_graph_keeps_its_buffers(runtime: Runtime) -> None:
+    import gc
+
+    gc.collect()
     allocator = runtime.default_client().allocator
     before = allocator.stats().active_allocations
     graph = runtime.capture(add, inputs=views(runtime, 2), outputs=views(runtime, 1))
@@ -320,8 +323,6 @@ def test_a_graph_keeps_its_buffers(runtime: Runtime) -> None:
     graph.launch()
     assert graph.outputs[0].read().tolist() == [2] * N  # type: ignore[union-attr]
     del graph
-    import gc
-
     gc.collect()
     assert allocator.stats().active_allocations == before
 
