@@ -1,9 +1,10 @@
 """Run scikit-learn's own array API tests, as its wheel ships them, on rtx_jax.
 
-    python tests/external/run_sklearn.py [--workers 2] [--cache FOLDER] [-- pytest options]
+    python tests/external/run_sklearn.py [--workers 2] [--cache FOLDER] [--fusion] [-- pytest options]
 
-The exit status is 0 where none fails. The tests listed in deselected_sklearn.txt are left out, each for a reason in
-scikit-learn that is given there.
+With ``--fusion`` each test runs in one `rtx_jax.fusion`, and what share of the recorded operations ran in graphs of two
+or more is printed. The exit status is 0 where none fails. The tests listed in deselected_sklearn.txt are left out, each
+for a reason in scikit-learn that is given there.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ def test_files() -> list[str]:
 
 def main() -> int:
     """Run the suite; the exit status for the shell."""
-    options = parser(__doc__).parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--fusion", action="store_true", help="run every test inside of rtx_jax.fusion")
+    options = options_of.parse_args()
+    fusion = ["-p", "fusion_plugin"] if options.fusion else []
     outcome = run(
-        ["-p", "sklearn_plugin", "-k", "rtx_jax", *options.options, *test_files()],
+        ["-p", "sklearn_plugin", *fusion, "-k", "rtx_jax", *options.options, *test_files()],
         workers=options.workers,
         cache=options.cache,
         environment={"SCIPY_ARRAY_API": "1", "SKLEARN_SKIP_NETWORK_TESTS": "1"},
