@@ -217,9 +217,8 @@ class Runtime(ABC):
             size = src._range(operation, src_offset, size, "src_offset")
             dst._range(operation, dst_offset, size, "dst_offset")
             if size:
-                dst._settle()
-                source, target = src._check(operation), dst._check(operation)
-                dst._replace(client._move(source, src_offset, target, dst_offset, size))
+                source = src._check(operation)
+                dst._change(operation, lambda cell: client._move(source, src_offset, cell, dst_offset, size))
 
     def copy_strided(
         self,
@@ -267,7 +266,8 @@ class Runtime(ABC):
         layout = Layout.checked(operation, src_byte_offset, shape, strides, elem_size)
         client = _one_client(operation, src, dst)
         with client.lock:
-            source, target = src._check(operation), dst._check(operation)
+            source = src._check(operation)
+            dst._check(operation)
             layout.check_range(operation, src.nbytes)
             if layout.nbytes > dst.nbytes:
                 raise IndexOutOfBounds(
@@ -280,12 +280,10 @@ class Runtime(ABC):
                 )
             if not layout.size:
                 return
-            dst._settle()
             if layout.is_contiguous:
-                moved = client._move(source, layout.offset_bytes, target, 0, layout.nbytes)
+                dst._change(operation, lambda cell: client._move(source, layout.offset_bytes, cell, 0, layout.nbytes))
             else:
-                moved = client._gather(source, layout, target)
-            dst._replace(moved)
+                dst._change(operation, lambda cell: client._gather(source, layout, cell))
 
     # -- graphs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.dtypes import KIND, NARROW_INT
 from ..core.handle import Handle, data_of
+from ..core.op import raise_translated
 from ..core.promotion import can_cast_same_kind
 from ..errors import DTypeMismatch, IndexOutOfBounds, InvalidArgument, ShapeMismatch, UnsupportedDType, UseAfterFree
 from .host import HostMemory, readable
@@ -268,10 +269,23 @@ class Buffer:
     def _store(self, operation: str, offset: int, data: np.ndarray) -> None:
         self._range(operation, offset, data.size)
         with self.client.lock:
-            storage = self._check(operation)
+            self._check(operation)
             if data.size:
-                self._settle()
-                self._replace(self.client._store(storage, offset, data))
+                self._change(operation, lambda cell: self.client._store(cell, offset, data))
+
+    def _change(self, operation: str, work: Callable[[list[Storage]], None]) -> None:
+        """Let `work` change the storage, which it gets in a list and appends what replaces it; under the lock."""
+        self._settle()
+        cell = [self._check(operation)]
+        try:
+            work(cell)
+        except Exception as error:
+            raise_translated(operation, error)
+        finally:
+            # No call may come before the store: it could be interrupted, and what was donated would stay.
+            old, self._storage = self._storage, cell[-1]
+            if old is not None and old is not cell[-1]:
+                self.client._replaced(old, cell[-1])
 
 
 class BufferView:

@@ -83,17 +83,19 @@ class Client(ABC):
     def _load(self, storage: Storage, start: int, out: np.ndarray) -> None:
         """Copy bytes from `start` on into `out`, ``uint8``; waits for the work that makes them."""
 
-    @abstractmethod
-    def _store(self, storage: Storage, start: int, data: np.ndarray) -> Storage:
-        """Return the storage with `data`, ``uint8``, from byte `start` on, in the same memory."""
+    # The storage that changes comes in a list. Where another one takes its place, in the same memory, that is appended.
 
     @abstractmethod
-    def _move(self, source: Storage, start: int, target: Storage, target_start: int, nbytes: int) -> Storage:
-        """Return `target` with bytes of `source`, in the same memory; both may be one storage and ranges overlap."""
+    def _store(self, cell: list[Storage], start: int, data: np.ndarray) -> None:
+        """Write `data`, ``uint8``, from byte `start` on; `data` may change as soon as this returns."""
 
     @abstractmethod
-    def _gather(self, source: Storage, layout: Layout, target: Storage) -> Storage:
-        """Return `target` with the elements of a layout of `source` side by side at its beginning."""
+    def _move(self, source: Storage, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
+        """Write bytes of `source`, which may be the storage that changes; ranges may overlap."""
+
+    @abstractmethod
+    def _gather(self, source: Storage, layout: Layout, cell: list[Storage]) -> None:
+        """Write the elements of a layout of `source` side by side to the beginning."""
 
     @abstractmethod
     def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:

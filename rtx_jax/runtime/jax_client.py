@@ -109,15 +109,15 @@ class JaxClient(Client):
         else:
             moves.load(_raw(storage), start, out)
 
-    def _store(self, storage: Storage, start: int, data: np.ndarray) -> Storage:
+    def _store(self, cell: list[Storage], start: int, data: np.ndarray) -> None:
         # The host's memory is read after the call returns: the caller may change it by then.
-        return moves.store(_raw(storage), start, data.copy())
+        moves.store(cell, start, data.copy())
 
-    def _move(self, source: Storage, start: int, target: Storage, target_start: int, nbytes: int) -> Storage:
-        return moves.move(_raw(source), start, _raw(target), target_start, nbytes)
+    def _move(self, source: Storage, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
+        moves.move(_raw(source), start, cell, target_start, nbytes)
 
-    def _gather(self, source: Storage, layout: Layout, target: Storage) -> Storage:
-        return moves.move(moves.gather(_raw(source), layout), 0, _raw(target), 0, layout.nbytes)
+    def _gather(self, source: Storage, layout: Layout, cell: list[Storage]) -> None:
+        moves.move(moves.gather(_raw(source), layout), 0, cell, 0, layout.nbytes)
 
     def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
         if not self._is_host:

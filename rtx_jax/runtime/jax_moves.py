@@ -1,5 +1,8 @@
 """Compiled copies between arrays that serve as memory: the target is donated, so it keeps its place.
 
+The storage that changes comes in a list, to which what replaces it is appended within the call that donates it: Ctrl-C
+raises when a call returns, before its result has a name, and donated memory is gone by then.
+
 A storage is a vector of some unit (`units`); positions count its elements, or its bytes. A copy whose length
 is not the whole of a storage is made in pieces of powers of two, so that copies of all lengths need few compilations.
 """
@@ -16,6 +19,7 @@ from jax import lax
 
 from .._compat import x64
 from ..core.dtypes import WIDE
+from .client import Storage
 from .strided import Layout
 
 __all__ = ["clone", "gather", "load", "move", "pieces", "retype", "store"]
@@ -65,6 +69,17 @@ def _span(start: int, nbytes: int, storage: jax.Array) -> tuple[int, int, int]:
     return first, count, start - first * item
 
 
+def _last(cell: list[Storage]) -> jax.Array:
+    storage = cell[-1]
+    assert isinstance(storage, jax.Array)
+    return storage
+
+
+def _donate(cell: list[Storage], fn: Callable[..., jax.Array], *operands: object) -> None:
+    """Append what a call makes of the last storage, which it donates, and of operands."""
+    cell.extend(map(fn, (cell[-1],), *[(operand,) for operand in operands]))
+
+
 # --- from the host ---------------------------------------------------------------------------------------------------
 
 
@@ -79,20 +94,20 @@ def _put_bytes(target: jax.Array, piece: jax.Array, first: jax.Array, skip: jax.
     return lax.dynamic_update_slice(target, inner.view(target.dtype), (first,))
 
 
-def store(target: jax.Array, start: int, data: np.ndarray) -> jax.Array:
-    """Return `target` with `data`, private ``uint8`` memory, from byte `start` on; `target` is donated."""
-    item = target.dtype.itemsize
+def store(cell: list[Storage], start: int, data: np.ndarray) -> None:
+    """Write `data`, private ``uint8`` memory, from byte `start` on."""
+    target = _last(cell)
+    size, total, item = target.size, target.nbytes, target.dtype.itemsize
     with x64(_wide(target)):
         if start % item == 0 and data.size % item == 0:
             typed = data.view(target.dtype)
-            for at, length in pieces(typed.size, target.size):
-                target = _put(target, typed[at : at + length], *_index(start // item + at, limit=target.size))
-            return target
-        for at, length in pieces(data.size, target.nbytes):
+            for at, length in pieces(typed.size, size):
+                _donate(cell, _put, typed[at : at + length], *_index(start // item + at, limit=size))
+            return
+        for at, length in pieces(data.size, total):
             first, count, skip = _span(start + at, length, target)
-            index = _index(first, skip, limit=target.size)
-            target = _put_bytes(target, data[at : at + length], *index, count=count)
-        return target
+            index = _index(first, skip, limit=size)
+            _donate(cell, partial(_put_bytes, count=count), data[at : at + length], *index)
 
 
 # --- to the host -----------------------------------------------------------------------------------------------------
@@ -147,24 +162,25 @@ _move_jit: Callable[..., jax.Array] = jax.jit(_move, donate_argnums=0, static_ar
 _move_bytes_jit: Callable[..., jax.Array] = jax.jit(_move_bytes, donate_argnums=0, static_argnames="counts")
 
 
-def move(source: jax.Array, start: int, target: jax.Array, target_start: int, nbytes: int) -> jax.Array:
-    """Return `target` with bytes of `source`; `target` is donated. Both may be the same array, and ranges overlap."""
+def move(source: jax.Array, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
+    """Write bytes of `source`, which may be the storage that changes; ranges may overlap."""
+    target = _last(cell)
     same = source is target
+    size, total, dtype, item = target.size, target.nbytes, target.dtype, target.dtype.itemsize
     backwards = same and target_start > start
-    item = target.dtype.itemsize
-    limit = max(source.nbytes, target.nbytes)
+    limit = max(source.nbytes, total)
+    other = None if same else source
     with x64(_wide(source, target) or limit > _MAX_INT32):
-        if source.dtype == target.dtype and not (start % item or target_start % item or nbytes % item):
-            for at, length in pieces(nbytes // item, target.size, source.size, backwards=backwards):
+        if source.dtype == dtype and not (start % item or target_start % item or nbytes % item):
+            for at, length in pieces(nbytes // item, size, source.size, backwards=backwards):
                 index = _index(start // item + at, target_start // item + at, limit=limit)
-                target = _move_jit(target, None if same else source, index, count=length)
-            return target
-        for at, length in pieces(nbytes, target.nbytes, source.nbytes, backwards=backwards):
-            first, count, skip = _span(start + at, length, target if same else source)
+                _donate(cell, partial(_move_jit, count=length), other, index)
+            return
+        for at, length in pieces(nbytes, total, source.nbytes, backwards=backwards):
+            first, count, skip = _span(start + at, length, source)
             to_first, to_count, to_skip = _span(target_start + at, length, target)
             index = _index(first, skip, to_first, to_skip, limit=limit)
-            target = _move_bytes_jit(target, None if same else source, index, counts=(count, to_count, length))
-        return target
+            _donate(cell, partial(_move_bytes_jit, counts=(count, to_count, length)), other, index)
 
 
 @jax.jit

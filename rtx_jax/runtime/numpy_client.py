@@ -42,16 +42,14 @@ class NumpyClient(Client):
     def _load(self, storage: Storage, start: int, out: np.ndarray) -> None:
         out[...] = _bytes(storage)[start : start + out.size]
 
-    def _store(self, storage: Storage, start: int, data: np.ndarray) -> Storage:
-        _bytes(storage)[start : start + data.size] = data
-        return storage
+    def _store(self, cell: list[Storage], start: int, data: np.ndarray) -> None:
+        _bytes(cell[-1])[start : start + data.size] = data
 
-    def _move(self, source: Storage, start: int, target: Storage, target_start: int, nbytes: int) -> Storage:
+    def _move(self, source: Storage, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
         # NumPy copies by way of a temporary where the two overlap.
-        _bytes(target)[target_start : target_start + nbytes] = _bytes(source)[start : start + nbytes]
-        return target
+        _bytes(cell[-1])[target_start : target_start + nbytes] = _bytes(source)[start : start + nbytes]
 
-    def _gather(self, source: Storage, layout: Layout, target: Storage) -> Storage:
+    def _gather(self, source: Storage, layout: Layout, cell: list[Storage]) -> None:
         item = layout.item_bytes
         low, high = layout.range_bytes
         elements = np.ndarray(
@@ -61,8 +59,7 @@ class NumpyClient(Client):
             layout.offset_bytes - low,
             (*[stride * item for stride in layout.strides], 1),
         )
-        _bytes(target)[: layout.nbytes] = elements.reshape(-1)  # the reshape copies, so that source may be target
-        return target
+        _bytes(cell[-1])[: layout.nbytes] = elements.reshape(-1)  # the reshape copies, so both may be one storage
 
     def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
         return _bytes(storage).view(dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rtx_jax.errors import DeviceMismatch, IndexOutOfBounds, InvalidArgument
-from rtx_jax.runtime import Buffer, JaxRuntime, NumpyRuntime, Runtime
+from rtx_jax.errors import DeviceMismatch, IndexOutOfBounds, InvalidArgument, OutOfMemory
+from rtx_jax.runtime import Buffer, JaxRuntime, NumpyRuntime, Runtime, jax_moves
 from rtx_jax.runtime.jax_client import JaxClient
 from rtx_jax.runtime.jax_moves import pieces
 
@@ -170,3 +171,38 @@ def test_pieces_make_the_whole(length: int) -> None:
     assert all(size & (size - 1) == 0 for _, size in found)
     assert list(pieces(length, 32, backwards=True)) == found[::-1]
     assert list(pieces(21, 32, 21)) == [(0, 21)]
+
+
+def test_ctrl_c_between_two_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first piece has taken the memory; the buffer goes on with it."""
+    runtime = JaxRuntime("cpu")
+    buffer = filled(runtime, "uint8")
+    where, donate, calls = buffer.ptr, jax_moves._donate, []
+
+    def interrupted(*args: object) -> None:
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(1)
+        donate(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(jax_moves, "_donate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        buffer.write(b"a" * 12)  # pieces of 8 and 4
+    monkeypatch.undo()
+    assert buffer.read().tobytes() == b"a" * 8 + PATTERN[8:SIZE].tobytes() and buffer.ptr == where
+    buffer.write(b"b" * 12)
+    assert buffer.read(12).tobytes() == b"b" * 12
+
+
+def test_a_device_without_room_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = JaxRuntime("cpu")
+    buffer = filled(runtime, "uint8")
+
+    def full(*args: object) -> None:
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 32 bytes.")
+
+    monkeypatch.setattr(jax_moves, "_donate", full)
+    with pytest.raises(OutOfMemory, match="^write"):
+        buffer.write(b"a")
+    monkeypatch.undo()
+    assert buffer.read().tobytes() == PATTERN[:SIZE].tobytes()
