@@ -41,6 +41,11 @@ class Quantized(Wrapper[T]):
     activations
         How rows are quantized on the fly before a product with a quantized matrix; None multiplies them as they are.
 
+    Raises
+    ------
+    InvalidArgument
+        `inner` is an `Autodiff`, which goes around this one.
+
     Examples
     --------
     >>> from rtx_jax.backend import CpuBackend, Quantized
@@ -78,6 +83,19 @@ class Quantized(Wrapper[T]):
                 raise InvalidArgument(
                     "Quantized", name, got=repr(value), wanted="a QuantScheme", arg=name, reason="not a scheme"
                 )
+        root: object = inner
+        while isinstance(root, Wrapper):
+            if root.prefix == "autodiff":
+                raise InvalidArgument(
+                    "Quantized",
+                    "inner",
+                    got=f"the backend {inner.name()!r}",
+                    wanted="a backend that does not record",
+                    remedy="Write Autodiff(Quantized(B)): codes have no gradient, and what they multiply has.",
+                    arg="inner",
+                    reason="records itself",
+                )
+            root = root.inner
         self.scheme = scheme
         self.propagation = propagation
         self.activations = activations

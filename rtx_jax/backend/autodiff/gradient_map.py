@@ -145,7 +145,7 @@ def _number(key: object) -> int:
     """Return the number of a tensor; 0, which none has, for what is no key."""
     if isinstance(key, TrackedTensor):
         return key.id
-    return key if isinstance(key, int) else 0
+    return key if type(key) is int else 0
 
 
 def _same_shape(operation: str, before: Tensor, gradient: Tensor) -> None:

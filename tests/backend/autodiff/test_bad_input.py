@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rtx_jax import quant
-from rtx_jax.backend import Autodiff, CpuBackend, Err, NumpyBackend, Ok, Quantized, WebGpuBackend
+from rtx_jax.backend import Autodiff, CpuBackend, Err, Fusion, NumpyBackend, Ok, Quantized, WebGpuBackend
 from rtx_jax.errors import (
     AutogradError,
     BackendLimitation,
@@ -51,6 +51,13 @@ def test_backends_that_jax_does_not_trace(inner: object) -> None:
 def test_results_that_are_quantized_again() -> None:
     with pytest.raises(BackendLimitation, match="propagat"):
         Autodiff(Quantized(CpuBackend(), quant.QuantScheme("int8"), "propagate"))
+
+
+def test_the_other_way_round() -> None:
+    with pytest.raises(InvalidArgument, match=r"Autodiff\(Quantized\(B\)\)"):
+        Quantized(B)
+    with pytest.raises(InvalidArgument, match=r"Autodiff\(Fusion\(B\)\)"):
+        Fusion(B)
 
 
 @pytest.mark.parametrize("inner", ["cpu", None, CpuBackend])
@@ -203,6 +210,12 @@ def test_what_would_drop_the_graph() -> None:
         pickle.dumps(x)
     with pytest.raises(InvalidArgument, match="detach"):
         copy.deepcopy(B.mul(x, x))
+
+
+def test_keys_of_gradients_are_not_truth_values() -> None:
+    x = leaf(2)
+    grads = B.backward(B.mul(x, x))
+    assert True not in grads and grads.get(False) is None
 
 
 def test_another_device() -> None:

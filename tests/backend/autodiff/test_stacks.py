@@ -33,7 +33,11 @@ def test_a_cover_of_the_operations_is_right(stack: str) -> None:
 @pytest.mark.parametrize("stack", STACKS[:3])
 def test_gradients_of_a_cover_are_right(stack: str) -> None:
     report = parity.run(
-        backend=backend_of(stack), operations=COVER[:10:2] + COVER[13:20:3], dtypes=["float32"], modes=["grad"], quick=True
+        backend=backend_of(stack),
+        operations=COVER[:10:2] + COVER[13:20:3],
+        dtypes=["float32"],
+        modes=["grad"],
+        quick=True,
     )
     assert not failures(report)
 
