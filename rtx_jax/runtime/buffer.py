@@ -11,16 +11,26 @@ from typing import TYPE_CHECKING, Self
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ..core.dtypes import KIND, NARROW_INT
 from ..core.handle import Handle, data_of
 from ..core.op import raise_translated
 from ..core.promotion import can_cast_same_kind
-from ..errors import DTypeMismatch, IndexOutOfBounds, InvalidArgument, ShapeMismatch, UnsupportedDType, UseAfterFree
+from ..errors import (
+    ConcretizationError,
+    DTypeMismatch,
+    IndexOutOfBounds,
+    InvalidArgument,
+    ShapeMismatch,
+    UnsupportedDType,
+    UseAfterFree,
+)
 from .host import HostMemory, readable
 from .units import unit_of
 
 if TYPE_CHECKING:
+    from .._array import Array
     from .allocator import Allocator
     from .client import Client, Storage
     from .copies import Read
@@ -344,8 +354,24 @@ class BufferView:
         """
         return self.buffer.read(self.nbytes, offset=self.offset).view(self.dtype).reshape(self.shape)
 
+    def to_array(self) -> Array:
+        """Return the elements as an `Array` of its own, without going through the host where the buffer is not there.
+
+        That of `NumpyRuntime` lies on the default device.
+
+        Raises
+        ------
+        UseAfterFree
+            The buffer was freed.
+        """
+        from .._array import wrap
+
+        client = self.buffer.client
+        with client.lock:
+            return wrap(client._array(self.buffer._check("to_array"), self.dtype, self.shape, self.offset))
+
     def write(self, value: object, /) -> None:
-        """Write an array of the view's shape and dtype, or one number or list that converts to it.
+        """Write an array of the view's shape and dtype, or a number or nested list that converts to it.
 
         Parameters
         ----------
@@ -357,21 +383,44 @@ class BufferView:
         ------
         ShapeMismatch, DTypeMismatch
             It is an array of another kind.
+        DeviceMismatch
+            It is an `Array` on another device.
+        InvalidArgument
+            It does not convert to the dtype.
+        ConcretizationError
+            It is a value of a function that is being traced.
         UseAfterFree
             The buffer was freed.
         """
+        if isinstance(value, Handle):
+            value = data_of(value)
+        if isinstance(value, Tracer):
+            raise ConcretizationError(
+                "write",
+                "value",
+                got="a value of a function that is being traced",
+                remedy="Return it, or capture the function with the buffer among the outputs.",
+            )
+        if isinstance(value, jax.Array):
+            self._check_kind(value.shape, value.dtype)
+            buffer, array = self.buffer, value
+            with buffer.client.lock:
+                buffer._check("write")
+                if self.size:
+                    buffer._change("write", lambda cell: buffer.client._put(cell, self.offset, array))
+            return
         self.buffer._store("write", self.offset, readable(self._as_host(value), "write", "value"))
 
     def _as_host(self, value: object) -> np.ndarray:
-        if isinstance(value, Handle):
-            value = data_of(value)
-        given = isinstance(value, np.ndarray | np.generic | jax.Array)
+        if isinstance(value, np.ndarray | np.generic):
+            array = np.asarray(value)
+            self._check_kind(array.shape, array.dtype)
+            return np.ascontiguousarray(array)
         try:
             array = np.asarray(value)
-            if not given:
-                if array.dtype not in KIND or not can_cast_same_kind(array.dtype, self.dtype):
-                    raise TypeError(f"{array.dtype} does not convert to {self.dtype}")
-                array = np.asarray(value, self.dtype)
+            if array.dtype not in KIND or not can_cast_same_kind(array.dtype, self.dtype):
+                raise TypeError(f"{array.dtype} does not convert to {self.dtype}")
+            array = np.asarray(value, self.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgument(
                 "write",
@@ -381,15 +430,17 @@ class BufferView:
                 arg="value",
                 reason="no array of the dtype",
             ) from error
-        if array.dtype != self.dtype:
-            raise DTypeMismatch(
-                "write", "value", got=str(array.dtype), wanted=str(self.dtype), remedy="Convert it with astype."
-            )
-        if array.shape != self.shape and (given or array.ndim):
-            raise ShapeMismatch(
-                "write", "value", got=array.shape, wanted=self.shape, expected=self.shape, got_shape=array.shape
-            )
+        if array.ndim:
+            self._check_kind(array.shape, array.dtype)
         return np.ascontiguousarray(np.broadcast_to(array, self.shape))
+
+    def _check_kind(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        if dtype != self.dtype:
+            raise DTypeMismatch(
+                "write", "value", got=str(dtype), wanted=str(self.dtype), remedy="Convert it with astype."
+            )
+        if shape != self.shape:
+            raise ShapeMismatch("write", "value", got=shape, wanted=self.shape, expected=self.shape, got_shape=shape)
 
 
 def as_dtype(dtype: object, operation: str) -> np.dtype:

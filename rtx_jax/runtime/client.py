@@ -90,6 +90,10 @@ class Client(ABC):
         """Write `data`, ``uint8``, from byte `start` on; `data` may change as soon as this returns."""
 
     @abstractmethod
+    def _put(self, cell: list[Storage], start: int, array: jax.Array) -> None:
+        """Write the elements of an array of JAX from byte `start` on; raises DeviceMismatch where it cannot come."""
+
+    @abstractmethod
     def _move(self, source: Storage, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
         """Write bytes of `source`, which may be the storage that changes; ranges may overlap."""
 
@@ -100,6 +104,10 @@ class Client(ABC):
     @abstractmethod
     def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
         """Return the bytes of a storage of bytes as elements of a dtype, in other memory."""
+
+    @abstractmethod
+    def _array(self, storage: Storage, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> jax.Array:
+        """Return bytes from `offset` on as an array of JAX, in other memory."""
 
     @abstractmethod
     def _clone(self, storage: Storage) -> Storage:

@@ -14,9 +14,10 @@ from jax.sharding import SingleDeviceSharding
 
 from .._compat import x64
 from ..backend.device import Device
+from ..core.devices import device_name
 from ..core.dtypes import WIDE
 from ..core.op import raise_translated, translate
-from ..errors import OutOfMemory
+from ..errors import DeviceMismatch, OutOfMemory
 from . import jax_moves as moves
 from .client import Client, Storage
 from .events import Event
@@ -113,6 +114,19 @@ class JaxClient(Client):
         # The host's memory is read after the call returns: the caller may change it by then.
         moves.store(cell, start, data.copy())
 
+    def _put(self, cell: list[Storage], start: int, array: jax.Array) -> None:
+        if array.devices() != {self.jax_device}:
+            there = ", ".join(sorted(map(device_name, array.devices())))
+            raise DeviceMismatch(
+                "write",
+                "value",
+                got=f"an array on {there}",
+                wanted=f"one on {self.device}",
+                remedy="Move it with to_device, or write numpy.asarray(value).",
+                devices=(there, str(self.device)),
+            )
+        moves.put(array, cell, start)
+
     def _move(self, source: Storage, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
         moves.move(_raw(source), start, cell, target_start, nbytes)
 
@@ -125,6 +139,9 @@ class JaxClient(Client):
         made = aligned_zeros(storage.nbytes, dtype.itemsize)
         self._load(storage, 0, made)
         return self._owned(made.view(dtype))
+
+    def _array(self, storage: Storage, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> jax.Array:
+        return moves.view(_raw(storage), dtype, shape, offset)
 
     def _clone(self, storage: Storage) -> Storage:
         return moves.clone(_raw(storage))

@@ -9,6 +9,7 @@ is not the whole of a storage is made in pieces of powers of two, so that copies
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -21,8 +22,9 @@ from .._compat import x64
 from ..core.dtypes import WIDE
 from .client import Storage
 from .strided import Layout
+from .units import as_units, elements
 
-__all__ = ["clone", "gather", "load", "move", "pieces", "retype", "store"]
+__all__ = ["clone", "gather", "load", "move", "pieces", "put", "retype", "store", "view"]
 
 _MAX_INT32 = 2**31 - 1
 
@@ -204,6 +206,33 @@ def retype(x: jax.Array, dtype: np.dtype) -> jax.Array:
     """Return the same bytes as elements of another dtype, in memory of its own."""
     with x64(_wide(x) or dtype in WIDE):
         found: jax.Array = _retype(x, dtype=dtype)
+        return found
+
+
+@partial(jax.jit, static_argnames="unit")
+def _flat(x: jax.Array, *, unit: np.dtype) -> jax.Array:
+    return as_units(x.reshape(-1), unit)
+
+
+def put(x: jax.Array, cell: list[Storage], start: int) -> None:
+    """Write the elements of an array of the device from byte `start` on."""
+    unit = _last(cell).dtype
+    if x.nbytes % unit.itemsize:
+        unit = np.dtype(np.uint8)
+    with x64(_wide(x) or unit in WIDE):
+        flat: jax.Array = _flat(x, unit=unit)
+    move(flat, 0, cell, start, x.nbytes)
+
+
+@partial(jax.jit, static_argnames=("dtype", "shape", "offset"))
+def _view(x: jax.Array, *, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> jax.Array:
+    return elements(x, dtype, offset, math.prod(shape) * dtype.itemsize).reshape(shape)
+
+
+def view(x: jax.Array, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> jax.Array:
+    """Return bytes of a storage as an array, in memory of its own."""
+    with x64(_wide(x) or dtype in WIDE):
+        found: jax.Array = _view(x, dtype=dtype, shape=shape, offset=offset)
         return found
 
 

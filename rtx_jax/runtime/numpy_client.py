@@ -1,11 +1,14 @@
-"""The client of the host without JAX: storages are NumPy arrays, changed in place, and work is done on return."""
+"""The client of the host's own memory: storages are NumPy arrays, changed in place, and work is done on return."""
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
+import jax
 import numpy as np
 
+from ..core.host import place
 from .client import Client, Storage
 from .events import DoneEvent, Event
 from .host import aligned_zeros, check_room, out_of_memory
@@ -45,6 +48,9 @@ class NumpyClient(Client):
     def _store(self, cell: list[Storage], start: int, data: np.ndarray) -> None:
         _bytes(cell[-1])[start : start + data.size] = data
 
+    def _put(self, cell: list[Storage], start: int, array: jax.Array) -> None:
+        self._store(cell, start, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
     def _move(self, source: Storage, start: int, cell: list[Storage], target_start: int, nbytes: int) -> None:
         # NumPy copies by way of a temporary where the two overlap.
         _bytes(cell[-1])[target_start : target_start + nbytes] = _bytes(source)[start : start + nbytes]
@@ -63,6 +69,10 @@ class NumpyClient(Client):
 
     def _typed(self, storage: Storage, dtype: np.dtype) -> Storage:
         return _bytes(storage).view(dtype)
+
+    def _array(self, storage: Storage, dtype: np.dtype, shape: tuple[int, ...], offset: int) -> jax.Array:
+        end = offset + math.prod(shape) * dtype.itemsize
+        return place(_bytes(storage)[offset:end].copy().view(dtype).reshape(shape))
 
     def _clone(self, storage: Storage) -> Storage:
         return _bytes(storage).copy()

@@ -14,7 +14,7 @@ from jax import lax
 
 from ..core.dtypes import COMPLEX, FLOAT8, bfloat16, bool_, float16, real_of, uint8, uint16
 
-__all__ = ["elements", "put_elements", "unit_of"]
+__all__ = ["as_units", "elements", "put_elements", "unit_of"]
 
 _UNITS: dict[np.dtype, np.dtype] = {
     bool_: uint8,
@@ -43,9 +43,10 @@ def put_elements(storage: jax.Array, values: jax.Array, offset: int) -> jax.Arra
     """Return the storage with the bytes of a vector from `offset` on; to be traced."""
     unit = storage.dtype
     if offset % unit.itemsize or values.nbytes % unit.itemsize:
-        return lax.dynamic_update_slice(storage.view(np.uint8), _as(values, uint8), (offset,)).view(unit)
-    return lax.dynamic_update_slice(storage, _as(values, unit), (offset // unit.itemsize,))
+        return lax.dynamic_update_slice(storage.view(np.uint8), as_units(values, uint8), (offset,)).view(unit)
+    return lax.dynamic_update_slice(storage, as_units(values, unit), (offset // unit.itemsize,))
 
 
-def _as(values: jax.Array, unit: np.dtype) -> jax.Array:
+def as_units(values: jax.Array, unit: np.dtype) -> jax.Array:
+    """Return the bytes of a vector as units; to be traced."""
     return values if values.dtype == unit else values.view(unit)

@@ -6,12 +6,15 @@ import ctypes
 import threading
 from collections.abc import Callable
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
 
 import rtx_jax as xp
 from rtx_jax.errors import (
+    ConcretizationError,
+    DeviceMismatch,
     DTypeMismatch,
     IndexOutOfBounds,
     InvalidArgument,
@@ -20,7 +23,7 @@ from rtx_jax.errors import (
     UnsupportedDType,
     UseAfterFree,
 )
-from rtx_jax.runtime import Buffer, Runtime
+from rtx_jax.runtime import Buffer, JaxRuntime, Runtime
 
 DTYPES = (
     "bool",
@@ -167,6 +170,40 @@ def test_what_a_view_refuses(runtime: Runtime) -> None:
     for value in ("x", [[1, 2], [3]], None, [[1j, 2], [3, 4]]):
         with pytest.raises(InvalidArgument):
             view.write(value)
+    assert not view.read().any()
+
+
+@pytest.mark.parametrize("first", [None, "float32", "uint8"])
+@pytest.mark.parametrize("dtype", ["bool", "float32", "float64", "bfloat16", "complex64", "int8"])
+def test_arrays_come_and_go(runtime: Runtime, dtype: str, first: str | None) -> None:
+    values = np.array([[0, 1, 2], [1, 0, 3]]).astype(np.dtype(dtype))
+    buffer = runtime.allocate(128)
+    if first is not None:
+        buffer.view(first)
+    view = buffer.view(dtype, (2, 3), offset=16)
+    where = buffer.ptr
+    view.write(xp.asarray(values))
+    found = view.to_array()
+    assert isinstance(found, xp.Array) and found.dtype == values.dtype and found.shape == (2, 3)
+    assert np.asarray(found).tobytes() == values.tobytes() == buffer.read(values.nbytes, offset=16).tobytes()
+    view.write(np.zeros((2, 3), values.dtype))
+    assert np.asarray(found).tobytes() == values.tobytes()  # an array of its own
+    found[0] = True
+    assert not view.read().any() and buffer.ptr == where
+    view.write(xp.asarray(values).jax)
+    assert view.read().tobytes() == values.tobytes()
+
+
+def test_arrays_of_elsewhere() -> None:
+    view = JaxRuntime("cpu").allocate(8).view("float32", (2,))
+    with pytest.raises(DeviceMismatch, match="cpu:1.*to_device"):
+        view.write(jax.device_put(np.ones(2, np.float32), jax.devices("cpu")[1]))
+    with pytest.raises(ConcretizationError, match="traced"):
+        jax.jit(lambda x: view.write(x))(np.ones(2, np.float32))
+    with pytest.raises(DTypeMismatch):
+        view.write(xp.ones(2))
+    with pytest.raises(ShapeMismatch):
+        view.write(xp.ones((2, 1), dtype=xp.float32))
     assert not view.read().any()
 
 
