@@ -7,9 +7,9 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from .._compat import ArrayImpl
+from .._compat import EAGER_TRACE, ArrayImpl, running_trace
 from ..core.handle import Handle, facts_of
-from ..core.lazy import Lazy, Unrecordable, open_tape, record, resolve, slot_of
+from ..core.lazy import Lazy, Unrecordable, fusing, leaf, open_tape, record, resolve, slot_of, watch
 from ..core.op import raise_translated
 from ..core.ownership import is_exclusive, is_given, use_up
 from ..errors import BackendLimitation, InvalidArgument
@@ -100,31 +100,38 @@ class Fusion(Wrapper[T]):
 
     def _apply(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> T:
         found = self._calls.get((operation, params))
-        if found is not None:
-            tape = open_tape()
-            if tape is not None:
-                slots: list[int] = []
-                for x in operands:
-                    if type(x) is Lazy:
-                        slots.append(x.fact.slot if x.state is tape else slot_of(tape, x))
-                    elif type(x) is ArrayImpl:
-                        known = tape.slots.get(id(x))
-                        if known is None:
-                            break
-                        slots.append(known)
-                    else:
-                        break
+        if found is None:
+            return self._general(operation, operands, params)
+        thread = fusing.thread
+        tape = thread.tape
+        if tape is None or watch.nans or running_trace.value is not EAGER_TRACE:
+            return self._general(operation, operands, params)
+        slots: list[int] = []
+        try:
+            for x in operands:
+                if type(x) is Lazy:
+                    slots.append(x.fact.slot if x.state is tape else slot_of(tape, x))
+                elif type(x) is ArrayImpl:
+                    slots.append(tape.slots.get(id(x)) or leaf(tape, x, False))
                 else:
-                    key = (found[0], *slots)
-                    place = tape.place.next.get(key)
-                    if place is not None and place.fact is not None:
-                        tape.place = place
-                        value: Lazy = _new(Lazy)
-                        value.fact = place.fact
-                        value.state = tape
-                        tape.values.append(value)
-                        return value  # type: ignore[return-value]
-        return self._general(operation, operands, params)
+                    return self._general(operation, operands, params)
+        except Unrecordable:
+            return self._general(operation, operands, params)
+        fn = found[0]
+        place = tape.place.next.get((fn, *slots))
+        if place is None or place.fact is None:
+            try:
+                return record(tape, fn, found[1], tuple(slots))  # type: ignore[return-value]
+            except Unrecordable:
+                return self._general(operation, operands, params)
+            except Exception as error:
+                raise_translated(operation, error)
+        tape.place = place
+        value: Lazy = _new(Lazy)
+        value.fact = place.fact
+        value.state = tape
+        tape.values.append(value)
+        return value  # type: ignore[return-value]
 
     def _general(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params) -> T:
         plain = _spent(operation, operands)
