@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ..errors import BackendLimitation, ConcretizationError, DataDependentShape, DTypeMismatch, TracedMutation
+from ..errors import ConcretizationError, TracedMutation
+from .host_functions import DEPENDENT, FACTS, WRITING, Into, cast, dependent, getitem, left_behind, refused, setitem
 from .recorder import Recording
 
 __all__ = [
-    "HOST_CALLS",
     "Draw",
     "HostCall",
     "Place",
@@ -140,13 +140,13 @@ class HostTape:
         """Run a function of operands and append it as a step; return its results as `HostValue`."""
         for x in operands:
             if isinstance(x, HostValue) and (x._tape is not self or not self.is_open):
-                raise _left_behind()
+                raise left_behind()
         with np.errstate(all="ignore"):
             found = fn(*[x.example if isinstance(x, HostValue) else x for x in operands])
         several = isinstance(found, tuple | list)
         parts = [np.asarray(x) for x in (found if several else [found])]  # type: ignore[attr-defined]
         if any(part.dtype.kind not in "biufcV" for part in parts):
-            raise _refused(str(getattr(fn, "name", fn)), "it returns no numbers", "Call it outside.")
+            raise refused(str(getattr(fn, "name", fn)), "it returns no numbers", "Call it outside.")
         if several and len(parts) == 1 and isinstance(fn, HostCall):
             fn = replace(fn, is_unpacked=True)
         slots = [
@@ -287,7 +287,7 @@ class HostValue(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **keywords: object) -> object:
         name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
         if method == "at":
-            raise _refused(name, "it writes into its operand", "Use x[key] = value.")
+            raise refused(name, "it writes into its operand", "Use x[key] = value.")
         function = ufunc if method == "__call__" else getattr(ufunc, method)
         out = keywords.pop("out", None)
         if out is None:
@@ -302,7 +302,7 @@ class HostValue(NDArrayOperatorsMixin):
                 remedy="List the array among the outputs of the capture.",
             )
         target = targets[0]
-        result = self._tape.numpy(f"{name}.into", _Into(function), (target, *inputs), keywords)
+        result = self._tape.numpy(f"{name}.into", Into(function), (target, *inputs), keywords)
         assert isinstance(result, HostValue)
         target.rebind(result)
         return target
@@ -316,25 +316,25 @@ class HostValue(NDArrayOperatorsMixin):
     ) -> object:
         name = f"{function.__module__}.{function.__qualname__}"
         plain = function.__name__
-        if plain in _FACTS:
+        if plain in FACTS:
             examples = [x.example if isinstance(x, HostValue) else x for x in arguments]
             return function(*examples, **keywords)
-        if plain in _WRITING or keywords.get("out") is not None:
-            raise _refused(name, "it writes into an operand", "Use x[key] = value.")
-        if plain in _DEPENDENT or (plain == "where" and len(arguments) == 1):
-            raise _dependent(name)
+        if plain in WRITING or keywords.get("out") is not None:
+            raise refused(name, "it writes into an operand", "Use x[key] = value.")
+        if plain in DEPENDENT or (plain == "where" and len(arguments) == 1):
+            raise dependent(name)
         return self._tape.numpy(name, function, arguments, keywords)
 
     # -- indexing
 
     def __getitem__(self, key: object) -> object:
         _check_key(key)
-        return self._tape.numpy("x[key]", _getitem, (self, key), {})
+        return self._tape.numpy("x[key]", getitem, (self, key), {})
 
     def __setitem__(self, key: object, value: object) -> None:
         if not isinstance(value, HostValue | np.ndarray | np.generic | bool | int | float | complex | list | tuple):
-            raise _refused("x[key] = value", f"the value is of type {type(value).__name__}", "Convert it to an array.")
-        result = self._tape.numpy("x[key] = value", _setitem, (self, key, value), {})
+            raise refused("x[key] = value", f"the value is of type {type(value).__name__}", "Convert it to an array.")
+        result = self._tape.numpy("x[key] = value", setitem, (self, key, value), {})
         assert isinstance(result, HostValue)
         self.rebind(result)
 
@@ -354,7 +354,7 @@ class HostValue(NDArrayOperatorsMixin):
 
     def astype(self, dtype: object, /) -> object:
         """Return the elements as another dtype."""
-        return self._tape.numpy("numpy.astype", _astype, (self, np.dtype(dtype)), {})  # type: ignore[call-overload]
+        return self._tape.numpy("numpy.astype", cast, (self, np.dtype(dtype)), {})  # type: ignore[call-overload]
 
     def copy(self) -> HostValue:
         """Return a value of its own."""
@@ -385,87 +385,10 @@ class HostValue(NDArrayOperatorsMixin):
         return self._through(np.min, axis=axis, keepdims=keepdims)
 
 
-_FACTS = frozenset(("shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj"))
-_WRITING = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"))
-_DEPENDENT = frozenset(
-    """nonzero flatnonzero argwhere unique unique_values unique_counts unique_inverse unique_all compress extract
-    setdiff1d intersect1d union1d setxor1d trim_zeros histogram_bin_edges bincount""".split()
-)
-
-
-def _refused(name: str, reason: str, remedy: str) -> BackendLimitation:
-    return BackendLimitation(
-        name,
-        got="a value of a captured function",
-        wanted=f"something that can be recorded; {reason}",
-        remedy=remedy,
-        backend="numpy",
-        reason=reason,
-    )
-
-
-def _left_behind() -> ConcretizationError:
-    return ConcretizationError(
-        "capture",
-        got="a value that another captured function has left behind",
-        wanted="values of the function that is captured",
-        remedy="Write it to an output there.",
-    )
-
-
-def _dependent(name: str) -> DataDependentShape:
-    return DataDependentShape(
-        name,
-        got="a value of a captured function",
-        wanted="a shape that does not depend on values",
-        remedy="Use where(mask, x, y), or compute it outside of the captured function.",
-    )
-
-
 def _check_key(key: object) -> None:
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, HostValue) and part.dtype == np.bool_:
-            raise _dependent("x[mask]")
-
-
-def _getitem(x: np.ndarray, key: object) -> object:
-    return x[key]  # type: ignore[call-overload]
-
-
-def _setitem(x: np.ndarray, key: object, value: object) -> np.ndarray:
-    result = x.copy()
-    result[key] = value  # type: ignore[call-overload]
-    return result
-
-
-def _astype(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return x.astype(dtype)
-
-
-class _Into:
-    """A ufunc that writes over a copy of its first operand."""
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        self.function = function
-
-    def __call__(self, target: np.ndarray, *inputs: object, **keywords: object) -> np.ndarray:
-        result = target.copy()
-        try:
-            self.function(*inputs, out=result, **keywords)
-        except TypeError as error:
-            if "Cannot cast ufunc" not in str(error):
-                raise
-            raise DTypeMismatch("x op= y", "y", got=str(error), remedy="Convert y with astype.") from error
-        return result
-
-
-HOST_CALLS: Mapping[str, Callable[..., object]] = {
-    "x[key]": _getitem,
-    "x[key] = value": _setitem,
-    "numpy.astype": _astype,
-    "into": _Into,
-}
-"""Steps that are no functions of NumPy, by name."""
+            raise dependent("x[mask]")
 
 
 def _emptied(value: object, operands: list[object]) -> Static:
@@ -474,7 +397,8 @@ def _emptied(value: object, operands: list[object]) -> Static:
         operands.append(value)
         return Place(len(operands) - 1)
     if isinstance(value, tuple | list):
-        return type(value)([_emptied(part, operands) for part in value])
+        parts = [_emptied(part, operands) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
         return {key: _emptied(part, operands) for key, part in value.items()}
     return value
@@ -484,7 +408,8 @@ def _filled(value: Static, operands: Sequence[object]) -> object:
     if isinstance(value, Place):
         return operands[value.number]
     if isinstance(value, tuple | list):
-        return type(value)([_filled(part, operands) for part in value])
+        parts = [_filled(part, operands) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
         return {key: _filled(part, operands) for key, part in value.items()}
     return value

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..backend.device import Device
+from ..core.host_recorder import HostValue
 from .allocator import AllocationStats, Allocator
 from .base import Runtime
 from .buffer import Buffer, BufferView
@@ -36,6 +37,7 @@ __all__ = [
     "Device",
     "Event",
     "Graph",
+    "HostValue",
     "JaxRuntime",
     "Kernel",
     "MemoryPlan",

@@ -11,7 +11,8 @@ import numpy as np
 from ..backend import NumpyBackend
 from ..backend.device import Device
 from ..backend.operations import OPERATIONS
-from ..core.host_recorder import HOST_CALLS, Draw, HostCall, HostTape, OperationCall, Place
+from ..core.host_functions import HOST_CALLS, Into
+from ..core.host_recorder import Draw, HostCall, HostTape, OperationCall, Place
 from ..errors import BackendLimitation
 from .buffer import Buffer, BufferView, as_dtype
 from .client import Client
@@ -158,7 +159,7 @@ def _function(name: str) -> Callable[..., object] | None:
             found = getattr(found, parts[1])
         elif len(parts) != 1:
             return None
-        return HOST_CALLS["into"](found) if into else found  # type: ignore[return-value]
+        return Into(found) if into else found
     if name not in _FUNCTIONS:
         return None
     found = functools.reduce(getattr, parts, np)

@@ -53,6 +53,9 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "matmul": lambda x: x @ x.T + x @ x.transpose(),
     "linalg": lambda x: np.linalg.inv(x @ x.T) + np.linalg.norm(x),
     "named results": lambda x: np.linalg.eigh(x @ x.T).eigenvalues,
+    "named results as an argument": lambda x: (
+        np.stack(np.linalg.eigh(x @ x.T)[:1] * 2) + np.hstack(np.linalg.slogdet(x @ x.T))
+    ),
     "svd": lambda x: np.abs(np.linalg.svd(x, full_matrices=False)[1]),
     "fft": lambda x: np.abs(np.fft.rfft(x, axis=1)),
     "reshape": lambda x: np.reshape(x, (3, 2)) + x.reshape(3, 2) + x.reshape((3, -1)),
