@@ -23,6 +23,9 @@ FreezeMode: TypeAlias = Literal["reject", "capture"]
 
 _MODES = ("reject", "capture")
 
+# Buffers are collected at any point of any thread, also of one that counts: so one lock, which may be taken twice.
+_lock = threading.RLock()
+
 
 @dataclass(frozen=True, slots=True)
 class AllocationStats:
@@ -60,12 +63,10 @@ class Allocator:
         Whose memory it is.
     """
 
-    __slots__ = ("__weakref__", "_active", "_bytes", "_client", "_lock", "_mode", "_peak", "_total", "_total_bytes")
+    __slots__ = ("__weakref__", "_active", "_bytes", "_client", "_mode", "_peak", "_total", "_total_bytes")
 
     def __init__(self, client: Client) -> None:
         self._client = weakref.ref(client)
-        # Buffers are collected at any point of any thread, this one's own included.
-        self._lock = threading.RLock()
         self._mode: FreezeMode | None = None
         self._total = self._total_bytes = self._active = self._bytes = self._peak = 0
 
@@ -93,7 +94,7 @@ class Allocator:
         from .buffer import Buffer
 
         size = _size(nbytes)
-        with self._lock:
+        with _lock:
             if self._mode is not None:
                 raise self._frozen(size)
         client = self._owner()
@@ -140,7 +141,7 @@ class Allocator:
 
     def stats(self) -> AllocationStats:
         """Return the counts."""
-        with self._lock:
+        with _lock:
             return AllocationStats(
                 self._total, self._total_bytes, self._active, self._mode is not None, max(self._peak, self._bytes)
             )
@@ -165,7 +166,7 @@ class Allocator:
         AllocatorBusy
             Buffers are not freed.
         """
-        with self._lock:
+        with _lock:
             if self._active:
                 raise AllocatorBusy(
                     "reset",
@@ -219,11 +220,11 @@ class Allocator:
             self._set_mode(before)
 
     def _set_mode(self, mode: FreezeMode | None) -> None:
-        with self._lock:
+        with _lock:
             self._mode = mode
-            client = self._owner()
-            if self is client.allocator:
-                client._refuse_results(mode == "reject")
+        client = self._owner()
+        if self is client.allocator:
+            client._refuse_results(mode == "reject")
 
     def _frozen(self, size: int) -> AllocatorFrozen:
         inside = self._mode == "capture"
@@ -236,7 +237,7 @@ class Allocator:
     # -- counting
 
     def _given(self, nbytes: int) -> None:
-        with self._lock:
+        with _lock:
             self._total += 1
             self._total_bytes += nbytes
             self._active += 1
@@ -244,7 +245,7 @@ class Allocator:
             self._peak = max(self._peak, self._bytes)
 
     def _returned(self, nbytes: int) -> None:
-        with self._lock:
+        with _lock:
             self._active -= 1
             self._bytes -= nbytes
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..backend.device import Device
 from ..core.devices import DeviceLike
-from ..errors import DeviceMismatch, IndexOutOfBounds
-from .buffer import Buffer
+from ..errors import DeviceMismatch, IndexOutOfBounds, InvalidArgument
+from .buffer import Buffer, BufferView
 from .client import Client
 from .copies import PendingCopy
 from .events import Event
@@ -128,7 +128,7 @@ class Runtime(ABC):
         InvalidArgument
             `nbytes` is given and is not its size.
         """
-        buffer.allocator.deallocate(buffer, nbytes)
+        _buffer("deallocate", "buffer", buffer).allocator.deallocate(buffer, nbytes)
 
     # -- copies
 
@@ -153,7 +153,7 @@ class Runtime(ABC):
         UseAfterFree
             The buffer was freed.
         """
-        dst._store("copy_to_device", offset, readable(src, "copy_to_device", "src"))
+        _buffer("copy_to_device", "dst", dst)._store("copy_to_device", offset, readable(src, "copy_to_device", "src"))
 
     def copy_from_device(self, src: Buffer, dst: HostMemory, /, *, offset: int = 0) -> None:
         """Fill host memory from a buffer, after waiting for the work that makes the bytes.
@@ -177,7 +177,7 @@ class Runtime(ABC):
             The buffer was freed.
         """
         out = writable(dst, "copy_from_device", "dst")
-        src._range("copy_from_device", offset, out.size)
+        _buffer("copy_from_device", "src", src)._range("copy_from_device", offset, out.size)
         src._load("copy_from_device", offset, out)
 
     def copy_within_device(
@@ -352,13 +352,29 @@ class Runtime(ABC):
             The buffer was freed.
         """
         operation = "copy_from_device_async"
+        _buffer(operation, "src", src)
         out = None if into is None else writable(into, operation, "into")
         if out is not None:
             src._range(operation, 0, out.size)
         return PendingCopy.begin(src, event, out)
 
 
+def _buffer(operation: str, argument: str, given: object) -> Buffer:
+    if isinstance(given, Buffer):
+        return given
+    raise InvalidArgument(
+        operation,
+        argument,
+        got=f"an object of type {type(given).__name__}",
+        wanted="a Buffer",
+        remedy="Use view.buffer." if isinstance(given, BufferView) else "",
+        arg=argument,
+        reason="not a buffer",
+    )
+
+
 def _one_client(operation: str, src: Buffer, dst: Buffer) -> Client:
+    _buffer(operation, "src", src), _buffer(operation, "dst", dst)
     if src.client is not dst.client:
         there = (str(src.client.device), str(dst.client.device))
         raise DeviceMismatch(

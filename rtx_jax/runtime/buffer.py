@@ -7,7 +7,7 @@ import operator
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import jax
 import numpy as np
@@ -22,6 +22,7 @@ from ..errors import (
     DTypeMismatch,
     IndexOutOfBounds,
     InvalidArgument,
+    NotImplementedOp,
     ShapeMismatch,
     UnsupportedDType,
     UseAfterFree,
@@ -79,6 +80,15 @@ class Buffer:
         if self._storage is None:
             return f"Buffer({self.nbytes} bytes on {self.client.device}, freed)"
         return f"Buffer({self.nbytes} bytes on {self.client.device})"
+
+    def __reduce__(self) -> NoReturn:
+        raise NotImplementedOp(
+            "copy",
+            "buffer",
+            got="a buffer, which is one piece of memory",
+            remedy="Allocate another one and use copy_within_device, or pickle buffer.read().",
+            feature="copies of buffers",
+        )
 
     def __enter__(self) -> Self:
         self._check("with")

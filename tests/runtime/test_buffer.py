@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import pickle
 import threading
 from collections.abc import Callable
 
@@ -19,6 +21,7 @@ from rtx_jax.errors import (
     IndexOutOfBounds,
     InvalidArgument,
     NotContiguous,
+    NotImplementedOp,
     ShapeMismatch,
     UnsupportedDType,
     UseAfterFree,
@@ -325,3 +328,40 @@ def test_threads_share_a_buffer(runtime: Runtime) -> None:
     for thread in threads:
         thread.join()
     assert not errors and buffer.ptr == where
+
+
+def test_a_buffer_is_not_copied_by_accident(runtime: Runtime) -> None:
+    buffer = runtime.allocate(4)
+    for take in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(NotImplementedOp, match="copy_within_device"):
+            take(buffer)
+    assert buffer.read().tolist() == [0] * 4
+
+
+def test_what_is_no_buffer(runtime: Runtime) -> None:
+    buffer = runtime.allocate(4)
+    view = buffer.view("uint8")
+    for call in (
+        lambda x: runtime.copy_to_device(b"", x),
+        lambda x: runtime.copy_from_device(x, bytearray()),
+        lambda x: runtime.copy_within_device(x, buffer),
+        lambda x: runtime.copy_within_device(buffer, x),
+        lambda x: runtime.copy_strided(buffer, 0, x, (), (), 1),
+        lambda x: runtime.copy_from_device_async(x),
+        lambda x: runtime.deallocate(x),
+    ):
+        for given in (None, 3, np.zeros(4, np.uint8)):
+            with pytest.raises(InvalidArgument, match="wanted a Buffer"):
+                call(given)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="view.buffer"):
+            call(view)  # type: ignore[arg-type]
+
+
+def test_what_is_in_use_twice(runtime: Runtime) -> None:
+    """Views that overlap are one memory."""
+    buffer = runtime.allocate(16)
+    words, halves = buffer.view("uint32"), buffer.view("uint16", (3,), offset=2)
+    halves.write([1, 2, 3])
+    assert words.read().tolist() == [1 << 16, 2 + (3 << 16), 0, 0]
+    words.write(0)
+    assert not halves.read().any()
