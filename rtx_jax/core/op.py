@@ -78,12 +78,14 @@ class Op:
             wide = self.wide or any(isinstance(value, np.dtype) and value in WIDE for value in keywords.values())
 
             def raw(*operands: jax.Array) -> object:
-                return fn(*operands, **keywords)
+                with jax.numpy_rank_promotion("allow"):  # the standard broadcasts, whatever the flag says
+                    return fn(*operands, **keywords)
         else:
             wide = self.wide
 
             def raw(*operands: jax.Array) -> object:
-                return fn(*operands)
+                with jax.numpy_rank_promotion("allow"):
+                    return fn(*operands)
 
         raw.__name__ = raw.__qualname__ = self.name.rpartition(".")[2]
         entry = jax.jit(raw, inline=True), wide
@@ -184,7 +186,8 @@ class InPlace:
         self.operation = f"x {name} y"
 
         def raw(x: jax.Array, other: jax.Array) -> jax.Array:
-            result = fn(x, other)
+            with jax.numpy_rank_promotion("allow"):
+                result = fn(x, other)
             if result.shape != x.shape:
                 raise ShapeMismatch(
                     f"x {name} y",
