@@ -110,7 +110,7 @@ class BackendCore(ABC, Generic[T]):
             pure and the same object for the same operation and parameters; on a backend of JAX it can be traced.
         """
         signs = tuple([math.copysign(1.0, p) for p in params if type(p) is float and p == 0.0])
-        return _bound(self, operation, params, signs), False, operands
+        return _bound(_Itself(self), operation, params, signs), False, operands
 
     def _make(self, operation: str, call: Call) -> object:
         """Make a call of the kind that `_traceable` returns; a backend that records does it later.
@@ -229,9 +229,25 @@ class BackendCore(ABC, Generic[T]):
         )
 
 
+class _Itself(Generic[T]):
+    """A backend as a key that no other is equal to: a subclass may have state, and equal ones then differ."""
+
+    __slots__ = ("backend",)
+
+    def __init__(self, backend: BackendCore[T]) -> None:
+        self.backend = backend
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.backend is self.backend
+
+    def __hash__(self) -> int:
+        return id(self.backend)
+
+
 @functools.lru_cache(maxsize=4096)
-def _bound(backend: BackendCore[T], operation: str, params: Params, signs: tuple[float, ...]) -> Callable[..., object]:
+def _bound(key: _Itself[T], operation: str, params: Params, signs: tuple[float, ...]) -> Callable[..., object]:
     """Return an operation of a backend as a function of its operands; `signs` tells -0.0 from 0.0, which is equal."""
+    backend = key.backend
 
     def call(*operands: T | np.ndarray | None) -> T:
         return backend._apply(operation, operands, params)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from .base import Backend
-from .core import Params, T
+from .core import Call, Params, T
 from .device import Device
 
 __all__ = ["Wrapper"]
@@ -63,6 +63,9 @@ class Wrapper(Backend[T]):
 
     def _apply(self, operation: str, operands: tuple[T | np.ndarray | None, ...], params: Params = ()) -> T:
         return self._inner._apply(operation, operands, params)
+
+    def _make(self, operation: str, call: Call) -> object:
+        return self._inner._make(operation, call)
 
     def _function(self, name: str) -> Callable[..., object]:
         return self._inner._function(name)

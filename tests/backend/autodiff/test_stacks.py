@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rtx_jax import parity, quant
-from rtx_jax.backend import Autodiff, CpuBackend, Fusion, Quantized, TrackedTensor, backend_of
+from rtx_jax.backend import Autodiff, Backend, CpuBackend, Fusion, Quantized, TrackedTensor, Wrapper, backend_of
+from rtx_jax.backend.core import Params
 from rtx_jax.core.lazy import Lazy
 
 STACKS = ("autodiff<cpu>", "autodiff<quantized<cpu>>", "autodiff<fusion<cpu>>", "autodiff<autodiff<cpu>>")
@@ -72,6 +73,39 @@ def test_a_quantized_operand_of_any_operation_is_a_constant() -> None:
     q = inner.quantize(inner.from_data([1.0, -2.0, 0.5, 4.0], (2, 2)))
     x = B.require_grad(B.ones((2, 2)))
     np.testing.assert_allclose(np.asarray(B.backward(B.mul(x, q))[x]), np.asarray(inner.dequantize(q)), rtol=1e-6)
+
+
+class Counting(Wrapper[jax.Array]):
+    """Counts its operations, as a user's wrapper may."""
+
+    def __init__(self, inner: Backend[jax.Array], /) -> None:
+        super().__init__(inner)
+        self.calls: list[str] = []
+
+    def _apply(
+        self, operation: str, operands: tuple[jax.Array | np.ndarray | None, ...], params: Params = ()
+    ) -> jax.Array:
+        self.calls.append(operation)
+        return super()._apply(operation, operands, params)
+
+
+@pytest.mark.parametrize("inner", [Counting(CpuBackend()), Quantized(CpuBackend()), Fusion(CpuBackend())])
+def test_64_bits_through_a_wrapper(inner: Backend[jax.Array]) -> None:
+    B = Autodiff(inner)
+    x = B.require_grad(B.from_data(np.asarray([0.1]), (1,)))
+    grad = B.backward(B.sin(B.mul(x, x)))[x]
+    assert grad.dtype == np.float64
+    np.testing.assert_allclose(B.to_data(grad), np.cos(0.01) * 0.2, rtol=1e-15)
+    (twice,) = B.hvp(lambda x: B.sin(B.mul(x, x)), (B.detach(x),), (B.ones((1,), dtype=np.float64),))
+    np.testing.assert_allclose(B.to_data(twice), 2 * np.cos(0.01) - 0.04 * np.sin(0.01), rtol=1e-14)
+
+
+def test_the_operations_of_a_wrapper_of_the_user_are_its_own() -> None:
+    inner = Counting(CpuBackend())
+    B = Autodiff(inner)
+    x = B.require_grad(B.ones((2,)))
+    B.exp(B.mul(x, x))
+    assert inner.calls == ["full", "mul", "exp"]
 
 
 class Fused:
