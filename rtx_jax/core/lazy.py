@@ -59,6 +59,10 @@ WHOLE_AFTER = 3
 """How often a structure is run before it is compiled whole, its last time by pieces not counted."""
 
 
+BYTES = 1 << 29
+"""Bytes of leaves that a tape may keep although nobody else refers to them."""
+
+
 class Lazy:
     """A value that is computed when it is needed; knows its shape and dtype.
 
@@ -214,15 +218,19 @@ class Tape:
         Slots of leaves that were given up, for the call that they were given to.
     device
         The device that leaves are committed to; None while there is no such leaf.
+    bytes, limit
+        Bytes of the leaves, and how many of them make it look for memory that it keeps alone.
     given
         Handles that were given up to the call that is being recorded.
     """
 
     __slots__ = (
         "__weakref__",
+        "bytes",
         "device",
         "given",
         "leaves",
+        "limit",
         "lock",
         "owned",
         "owner",
@@ -249,6 +257,8 @@ class Tape:
         self.values: list[Lazy] = []
         self.given: list[object] = []
         self.taken: set[int] = set()
+        self.bytes = 0
+        self.limit = BYTES
         self.device: jax.Device | None = None
         self.slots: dict[int, int] = {}
 
@@ -380,10 +390,11 @@ def leave(before: int, statistics: FusionStatistics) -> None:
 class _LeafKey:
     """Stands for the facts of a leaf in the tree of structures; there is one object for each."""
 
-    __slots__ = ("device",)
+    __slots__ = ("bytes", "device")
 
-    def __init__(self, device: jax.Device | None) -> None:
+    def __init__(self, device: jax.Device | None, nbytes: int) -> None:
         self.device = device  # that it is committed to
+        self.bytes = nbytes
 
 
 _keys: dict[Hashable, _LeafKey] = {}
@@ -417,7 +428,7 @@ def _leaf_key(data: jax.Array) -> _LeafKey:
     facts = (data.shape, data.dtype, data.weak_type, committed, device)
     if len(_keys) >= _MAX_KNOWN:
         clear_keys()
-    key = _keys.setdefault(facts, _LeafKey(device if committed else None))
+    key = _keys.setdefault(facts, _LeafKey(device if committed else None, data.nbytes))
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
     aval, sharding = data.aval, data.sharding
@@ -461,9 +472,26 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     tape.place = following
     slot = -len(leaves)
     tape.slots[id(data)] = slot
+    tape.bytes += key.bytes
+    if tape.bytes > tape.limit:
+        _retire(tape)
     if owned and _config.donation():
         tape.owned[id(data)] = True
     return slot
+
+
+def _retire(tape: Tape) -> None:
+    """Go on with another tape where this one keeps much memory that nobody else refers to.
+
+    What is recorded from now on computes the values of this one when it needs them.
+    """
+    leaves = tape.leaves
+    dead = sum([leaves[i].nbytes for i in range(len(leaves)) if _getrefcount(leaves[i]) <= _ALONE])  # type: ignore[attr-defined]
+    if 2 * dead < BYTES:
+        tape.limit = tape.bytes + BYTES
+    elif tape.thread.tape is tape:
+        tape.thread.tape = None
+        _begin()
 
 
 def scalar(tape: Tape, data: jax.Array) -> int:

@@ -17,6 +17,7 @@ from rtx_jax.errors import InvalidArgument
 
 add = jax.jit(lambda a, b: a + b)
 double = jax.jit(lambda a: a * 2)
+summed = jax.jit(lambda a: a.sum())
 halves = jax.jit(lambda a: (a[:2], a[2:]))
 
 
@@ -91,6 +92,19 @@ def test_what_is_wanted_is_part_of_the_structure(counted: FusionStatistics) -> N
         else:
             assert np.asarray(b).tolist() == [0, 3, 6, 9] and np.asarray(a).tolist() == [0, 2, 4, 6]
     assert counted.compiled == 2
+
+
+def test_memory_that_only_a_tape_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "BYTES", 100_000)
+    lazy.flush()
+    total = call(double, jnp.zeros(()))
+    kept = jnp.ones((5, 1000))
+    most = 0
+    for i in range(100):
+        total = call(add, total, call(summed, jnp.full((1000,), float(i))))
+        total = call(add, total, call(summed, kept))
+        most = max(most, sum(a.shape == (1000,) for a in jax.live_arrays()))
+    assert most <= 60 and float(total) == 1000 * 4950 + 100 * 5000
 
 
 def test_several_results(counted: FusionStatistics) -> None:
