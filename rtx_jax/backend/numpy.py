@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
 
@@ -63,7 +62,8 @@ class NumpyBackend(Backend[np.ndarray]):
         tape = open_host_tape()
         if tape is None:
             return super()._next_key(operation)
-        return tape.draw(functools.partial(super()._next_key, operation))  # type: ignore[return-value]
+        draw = super()._next_key
+        return tape.draw(lambda: draw(operation))  # type: ignore[return-value]
 
     def _key_data(self, operation: str, key: object) -> np.ndarray:
         if isinstance(key, HostValue) and key.dtype == np.uint32 and key.shape == (2,):
