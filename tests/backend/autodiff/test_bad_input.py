@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,10 @@ from rtx_jax.errors import (
     AutogradError,
     BackendLimitation,
     BackwardError,
+    ConcretizationError,
     InvalidArgument,
     MissingGradient,
+    OutOfMemory,
     RtxError,
     ShapeMismatch,
     UnsupportedDimension,
@@ -287,4 +290,41 @@ def test_every_error_is_ours() -> None:
         B.register_hook(3)
     with B.register_hook(lambda grads: {}), pytest.raises(InvalidArgument, match="GradientMap"):
         B.backward(leaf(2))
+    check_usable()
+
+
+def test_a_tensor_that_a_trace_has_left_behind() -> None:
+    kept: list[object] = []
+
+    @jax.jit
+    def leak(value: jax.Array) -> jax.Array:
+        kept.append(B.mul(B.require_grad(value), value))
+        return value
+
+    leak(jnp.ones(2))
+    for use in (lambda: B.exp(kept[0]), lambda: B.backward(kept[0])):
+        with pytest.raises(ConcretizationError, match="left behind"):
+            use()
+    check_usable()
+
+
+def test_tracked_tensors_of_the_caller_in_another_thread() -> None:
+    outside = B.mul(leaf(2), B.ones((2,)))
+
+    def f(x: object) -> object:
+        found: list[object] = []
+        thread = threading.Thread(target=lambda: found.append(B.mul(x, outside)))
+        thread.start()
+        thread.join()
+        return B.sum(found[0])
+
+    with pytest.raises(BackwardError, match="another thread"):
+        B.grad(f)(B.ones((2,)))
+    check_usable()
+
+
+def test_an_operation_that_runs_out_of_memory() -> None:
+    x = B.require_grad(B.ones((1,)))
+    with pytest.raises(OutOfMemory):
+        B.index_add(x, [0], 1 << 50)
     check_usable()
