@@ -7,7 +7,7 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from rtx_jax.backend import Backend, CpuBackend, NumpyBackend, Tensor, TensorOps
+from rtx_jax.backend import Autodiff, Backend, CpuBackend, Err, Fusion, NumpyBackend, Ok, Tensor, TensorOps
 
 T = TypeVar("T", bound=Tensor)
 
@@ -44,3 +44,21 @@ def on_jax(x: jax.Array) -> jax.Array:
 def on_numpy(x: np.ndarray) -> np.ndarray:
     """The same of the reference."""
     return energy(NumpyBackend(), train(NumpyBackend(), x, [(x, x)])[0])
+
+
+def descend(B: Autodiff, weight: Tensor, x: Tensor) -> Tensor:
+    """Take a step against the gradient."""
+    leaf = B.require_grad(weight)
+    loss = energy(B, B.matmul(x, leaf))
+    match B.try_backward(loss):
+        case Ok(grads):
+            return B.sub(B.detach(leaf), grads[leaf])
+        case Err(error):
+            raise error
+
+
+def stacks(x: np.ndarray) -> Tensor:
+    """Backends around backends take the tensors of all."""
+    B = Autodiff(Fusion(CpuBackend()), max_rank=None)
+    weight = B.from_data(x, x.shape)
+    return descend(Autodiff(CpuBackend()), descend(B, weight, weight), weight)
