@@ -5,8 +5,8 @@ After every fault, gradients, fused expressions and captured graphs of both runt
 
 from __future__ import annotations
 
-import gc
 import contextlib
+import gc
 import pickle
 from collections.abc import Callable, Iterator
 
