@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import rtx_jax as xp
 from rtx_jax import parity, quant
 from rtx_jax.backend import Autodiff, Backend, CpuBackend, Fusion, Quantized, TrackedTensor, Wrapper, backend_of
 from rtx_jax.backend.core import Params
@@ -158,6 +163,25 @@ def test_branches_on_fused_values() -> None:
     y = B.mul(x, x)
     y = B.neg(y) if B.to_data(y)[0] > 4 else y
     np.testing.assert_array_equal(B.to_data(B.backward(y)[x]), [-6.0])
+
+
+@pytest.mark.parametrize("stack", ["autodiff<cpu>", "autodiff<fusion<cpu>>"])
+@pytest.mark.parametrize("scope", [contextlib.nullcontext, xp.fusion], ids=["eager", "fusion"])
+def test_writes_between_forward_and_backward(stack: str, scope: Callable[[], AbstractContextManager[object]]) -> None:
+    B = backend_of(stack)
+    assert isinstance(B, Autodiff)
+    with scope():
+        array = xp.asarray(np.float32([1, 2, 3])) * 2
+        leaf = B.require_grad(array)
+        product = B.mul(leaf, array)
+        array += 1
+        array[0] = 0.0
+        np.testing.assert_array_equal(B.to_data(B.backward(product)[leaf]), [2.0, 4.0, 6.0])
+        np.testing.assert_array_equal(np.asarray(array), [0.0, 5.0, 7.0])
+        other = xp.asarray(np.float32([4, 5, 6]))
+        product = B.mul(leaf, other.take())
+        assert not other.is_alive
+        np.testing.assert_array_equal(B.to_data(B.backward(product)[leaf]), [4.0, 5.0, 6.0])
 
 
 def test_a_stack_under_jit() -> None:
