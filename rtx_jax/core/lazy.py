@@ -449,7 +449,7 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     Raises
     ------
     Unrecordable
-        It is spread over devices, or on another one than what was recorded before.
+        It is spread over devices, on another one than what was recorded before, or deleted.
     """
     slot = tape.slots.get(id(data))
     if slot is not None:
@@ -457,6 +457,8 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
             tape.owned.pop(id(data), None)
         return slot
     known = _known.get((id(data.aval), id(data.sharding), data.committed))
+    if data.is_deleted():
+        raise Unrecordable  # running it says what is wrong
     key = _leaf_key(data) if known is None else known[0]
     device = key.device
     if device is not None and device is not tape.device:
