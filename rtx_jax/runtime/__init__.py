@@ -9,7 +9,7 @@ from ..backend.device import Device
 from ..core.host_recorder import HostValue
 from .allocator import AllocationStats, Allocator
 from .base import Runtime
-from .buffer import Buffer, BufferView
+from .buffer import Buffer
 from .capture import capture, capture_graph_into
 from .client import Client
 from .copies import PendingCopy
@@ -24,6 +24,7 @@ from .memory_plan import MemoryPlan
 from .numpy_runtime import NumpyRuntime
 from .output import Output
 from .raw_handle import RawHandle, raw_handle
+from .view import BufferView
 
 __all__ = [
     "AllocationStats",

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ..backend.device import Device
 from ..core.devices import DeviceLike
 from ..errors import DeviceMismatch, IndexOutOfBounds, InvalidArgument
-from .buffer import Buffer, BufferView
+from .buffer import Buffer
 from .client import Client
 from .copies import PendingCopy
 from .events import Event
 from .host import HostMemory, readable, writable
 from .strided import Layout
+from .view import BufferView
 
 if TYPE_CHECKING:
     from .capture import Captured

@@ -9,13 +9,14 @@ import numpy as np
 
 from .._array import Array
 from ..errors import DeviceMismatch, InvalidArgument
-from .buffer import Buffer, BufferView
+from .buffer import Buffer
 from .capture_jax import capture, trace_into
 from .capture_numpy import record_into
 from .client import Client
 from .graph import CapturedGraph, Operand
 from .numpy_client import NumpyClient
 from .operands import Operands
+from .view import BufferView
 
 __all__ = ["Captured", "capture", "capture_graph_into"]
 

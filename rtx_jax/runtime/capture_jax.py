@@ -14,13 +14,13 @@ from ..transforms.compiled import take_apart
 from ..transforms.program import Call, Program, trace
 from ..transforms.scope import entered
 from ..transforms.trees import ARRAY, NUMBER, PLAIN, flatten, needs_x64, strengthen
-from .buffer import BufferView
 from .client import Client
 from .compile import Builder
 from .compiled_graph import Source
 from .graph import CapturedGraph, Operand, traced
 from .operands import Operands
 from .output import Output, check_written
+from .view import BufferView
 
 __all__ = ["capture", "trace_into"]
 

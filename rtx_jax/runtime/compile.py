@@ -15,11 +15,11 @@ from ..core.op import raise_translated
 from ..core.random import Stream
 from ..transforms.program import Program
 from ..transforms.scope import entered
-from .buffer import BufferView
 from .client import Client
 from .compiled_graph import CompiledGraph, Source
 from .memory_plan import MemoryPlan
 from .slots import Slot, slots_of
+from .view import BufferView
 
 __all__ = ["Builder"]
 

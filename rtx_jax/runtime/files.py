@@ -13,7 +13,6 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import BackendLimitation, FormatError
-from .buffer import BufferView, as_dtype
 from .client import Client
 from .compiled_graph import CompiledGraph
 from .graph import CapturedGraph, Graph, Operand
@@ -21,6 +20,7 @@ from .numpy_client import NumpyClient
 from .numpy_runtime import NumpyRuntime
 from .replay import ReplayGraph
 from .slots import Slot
+from .view import BufferView, as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,8 @@ from .memory_plan import MemoryPlan
 
 if TYPE_CHECKING:
     from .._array import Array
-    from .buffer import BufferView
     from .client import Client
+    from .view import BufferView
 
 __all__ = ["CapturedGraph", "Graph", "Operand"]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Hashable, Sequence
 
 from ..errors import InvalidArgument
-from .buffer import BufferView
 from .graph import Operand
+from .view import BufferView
 
 __all__ = ["Operands"]
 

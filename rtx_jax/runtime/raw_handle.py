@@ -15,12 +15,13 @@ from .._array import Array
 from ..core.handle import Handle, data_of
 from ..core.op import given_away
 from ..errors import BackendLimitation, ConcretizationError, DeviceMismatch, InvalidArgument
-from .buffer import Buffer, BufferView
+from .buffer import Buffer
 from .client import Client
 from .jax_client import JaxClient
 from .kernels import Batching
 from .kernels_c import CKernel, register_kernel_c
 from .kernels_py import Memory, PythonKernel, register_kernel_py
+from .view import BufferView
 
 __all__ = ["RawHandle", "raw_handle"]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..core.host_recorder import Draw, HostTape
 from ..errors import OutOfMemory, ShapeMismatch
-from .buffer import BufferView
 from .client import Client
 from .graph import Graph
 from .memory_plan import MemoryPlan
+from .view import BufferView
 
 __all__ = ["ReplayGraph", "Target"]
 

@@ -21,7 +21,7 @@ from ..core.op import raise_translated
 from ..core.random import Stream
 from ..errors import BackendLimitation, InvalidArgument
 from ..transforms.scope import entered
-from .buffer import Buffer, as_dtype
+from .buffer import Buffer
 from .client import Client
 from .compiled_graph import CompiledGraph, Source
 from .files import Archive, damaged
@@ -30,6 +30,7 @@ from .jax_client import JaxClient
 from .jax_runtime import JaxRuntime
 from .memory_plan import MemoryPlan
 from .slots import Slot
+from .view import as_dtype
 
 __all__ = ["get_compiled", "put_executable", "put_program"]
 

@@ -14,11 +14,12 @@ from ..backend.operations import OPERATIONS
 from ..core.host_functions import HOST_CALLS, Into
 from ..core.host_recorder import Draw, HostCall, HostTape, OperationCall, Place
 from ..errors import BackendLimitation
-from .buffer import Buffer, BufferView, as_dtype
+from .buffer import Buffer
 from .client import Client
 from .files import Archive, damaged
 from .graph import CapturedGraph, Operand
 from .replay import ReplayGraph, Target
+from .view import BufferView, as_dtype
 
 __all__ = ["get_replay", "put_replay"]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from .buffer import Buffer, BufferView
+from .buffer import Buffer
 from .units import elements, put_elements
+from .view import BufferView
 
 __all__ = ["Slot", "slots_of"]
 
