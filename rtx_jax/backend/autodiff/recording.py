@@ -105,10 +105,11 @@ class RecordingMethods(Wrapper[Tensor]):
         for x in results:
             _check_result(operation, x)
         graph = self._graph(operation, results, trace)
-        for x in moving:
-            if not any(leaf is x._source for leaf in graph.leaves):
-                graph.leaves.append(x._source)
         positions = {id(leaf): i for i, leaf in enumerate(graph.leaves)}
+        for x in moving:  # those that the results do not depend on have a derivative too
+            if id(x._source) not in positions:
+                positions[id(x._source)] = len(graph.leaves)
+                graph.leaves.append(x._source)
         return Recorded(
             graph,
             self._seen_outside(operation, graph, trace, stand_ins),
