@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from .. import _config
-from .._compat import X64_UNSET, ArrayImpl, is_x64, restore_x64, swap_x64
+from .._compat import X64_UNSET, is_x64, restore_x64, swap_x64
 from .dtypes import WIDE
 from .op import translate
 from .recorder import Step, result_facts
@@ -476,8 +476,3 @@ def clear() -> None:
         for program in _kept.values():
             program.compiled.clear()
         _kept.clear()
-
-
-def is_array(value: object) -> bool:
-    """Tell whether a value is a concrete array of one process."""
-    return type(value) is ArrayImpl

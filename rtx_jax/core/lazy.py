@@ -28,8 +28,9 @@ from jax.sharding import SingleDeviceSharding
 from .. import _config
 from .._compat import EAGER_TRACE, ArrayImpl, has_gil, in_trace, running_trace
 from ..errors import Internal
-from . import fused
+from . import fused, leaf_keys
 from .fused import Fact, Failure, Place, Program, Unrecordable
+from .leaf_keys import key_of, known
 from .op import translate
 
 __all__ = [
@@ -387,62 +388,6 @@ def leave(before: int, statistics: FusionStatistics) -> None:
         fusing.recording = None
 
 
-class _LeafKey:
-    """Stands for the facts of a leaf in the tree of structures; there is one object for each."""
-
-    __slots__ = ("bytes", "device")
-
-    def __init__(self, device: jax.Device | None, nbytes: int) -> None:
-        self.device = device  # that it is committed to
-        self.bytes = nbytes
-
-
-_keys: dict[Hashable, _LeafKey] = {}
-# Arrays from one compiled call have one description, so facts are found by the identity of that.
-_known: dict[tuple[int, int, bool], tuple[_LeafKey, object, object]] = {}
-_MAX_KNOWN = 4096
-_devices: dict[object, jax.Device | None] = {}
-
-
-def _device_of(data: jax.Array) -> jax.Device | None:
-    """Return the one device in whose default memory an array lives, None for every other array."""
-    sharding = data.sharding
-    try:
-        return _devices[sharding]
-    except KeyError:
-        found = None
-        if type(sharding) is SingleDeviceSharding:
-            (device,) = sharding.device_set
-            if sharding.memory_kind in (None, jax.sharding.SingleDeviceSharding(device).memory_kind):
-                found = device
-        if len(_devices) >= _MAX_KNOWN:
-            _devices.clear()
-        _devices[sharding] = found
-        return found
-
-
-def _leaf_key(data: jax.Array) -> _LeafKey:
-    device, committed = _device_of(data), data.committed
-    if device is None or not (committed or device == jax.local_devices()[0]):
-        raise Unrecordable
-    facts = (data.shape, data.dtype, data.weak_type, committed, device)
-    if len(_keys) >= _MAX_KNOWN:
-        clear_keys()
-    key = _keys.setdefault(facts, _LeafKey(device if committed else None, data.nbytes))
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    aval, sharding = data.aval, data.sharding
-    _known[id(aval), id(sharding), committed] = key, aval, sharding
-    return key
-
-
-def clear_keys() -> None:
-    """Forget the facts of leaves, and with them every structure."""
-    _keys.clear()
-    _known.clear()
-    fused.clear_places()
-
-
 def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
     """Return the slot of an array from outside.
 
@@ -456,10 +401,10 @@ def leaf(tape: Tape, data: jax.Array, owned: bool) -> int:
         if not owned:
             tape.owned.pop(id(data), None)
         return slot
-    known = _known.get((id(data.aval), id(data.sharding), data.committed))
+    found = known.get((id(data.aval), id(data.sharding), data.committed))
     if data.is_deleted():
         raise Unrecordable  # running it says what is wrong
-    key = _leaf_key(data) if known is None else known[0]
+    key = key_of(data) if found is None else found[0]
     device = key.device
     if device is not None and device is not tape.device:
         if tape.device is not None:
@@ -524,7 +469,7 @@ def tree(tape: Tape, value: object) -> int:
             if type(part) is not np.ndarray:
                 if type(part) is not ArrayImpl:
                     raise Unrecordable
-                device = _leaf_key(part).device
+                device = key_of(part).device
                 if device is not None and device is not tape.device:
                     if tape.device is not None:
                         raise Unrecordable
@@ -746,6 +691,5 @@ _ALONE = _calibrate()
 
 def clear() -> None:
     """Forget every structure, program and place."""
-    clear_keys()
+    leaf_keys.clear()
     fused.clear()
-    _devices.clear()
