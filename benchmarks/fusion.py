@@ -96,7 +96,7 @@ def main() -> int:
         for face, (statement, around) in FACES.items():
             ours = Side(statement, names[case.size], around=around)
             theirs = Side(STATEMENTS[case.theirs], names[case.size])
-            result = compare(ours, theirs, rounds=options.rounds, round_ms=4.0)
+            result = compare(ours, theirs, rounds=options.rounds, round_ms=25.0)
             label = f"{face}, {case.size:,} elements, against {case.theirs}"
             ratios[label] = result.ratio
             report.add(label, result, goal=case.goal)
