@@ -409,7 +409,7 @@ class Array(Handle):
         data = self._data if type(self._data) is Lazy else held(self)
         return type(data) is not ArrayImpl or not data.is_deleted()
 
-    def take(self) -> Array:
+    def take(self, *indices: object) -> Array:
         """Give this Array up: return one for the next operation, which may put its result into the same memory.
 
         Every later use of this Array raises `UseAfterMove`. The Array that is returned serves one operation: a
@@ -423,10 +423,12 @@ class Array(Handle):
             It was given up before.
         TracedMutation
             It does not belong to the function that is being traced.
+        InvalidArgument
+            It was given indices.
 
         Notes
         -----
-        NumPy's ``take`` is `rtx_jax.take`. Inside of a function of `rtx_jax.jit`, giving an argument up donates the
+        NumPy's method of this name, with indices, is the function `rtx_jax.take`. Inside of a function of `rtx_jax.jit`, giving an argument up donates the
         caller's Array, as a call without compilation would.
 
         Examples
@@ -438,6 +440,16 @@ class Array(Handle):
         >>> x.is_alive
         False
         """
+        if indices:
+            raise InvalidArgument(
+                "x.take",
+                "indices",
+                got=f"{len(indices)} of them",
+                wanted="none: the method gives the Array up to the next operation",
+                remedy="Elements are taken by rtx_jax.take(x, indices, axis=0), or by x[indices].",
+                arg="indices",
+                reason="not NumPy's method",
+            )
         given = object.__new__(type(self))
         give(self, given)
         return given

@@ -15,7 +15,7 @@ import pytest
 import rtx_jax as xp
 from rtx_jax import quant
 from rtx_jax.core.handle import held
-from rtx_jax.errors import ShapeMismatch, TracedMutation, UseAfterMove
+from rtx_jax.errors import InvalidArgument, ShapeMismatch, TracedMutation, UseAfterMove
 from tests.namespace.test_ownership import BY_NAME, check, owned
 
 SHAPE = (2, 3)
@@ -559,3 +559,11 @@ def test_writes_under_fusion_to_what_was_given_up() -> None:
         z = fresh(1)
         z += fresh().take()
     assert y.tolist() == [[7, 7, 7], [4, 5, 6]] and z.tolist() == (2 * WANTED + 1).tolist()
+
+
+def test_numpys_method_of_the_name_is_refused_and_gives_nothing_up() -> None:
+    x = fresh()
+    with pytest.raises(InvalidArgument, match=r"rtx_jax\.take\(x, indices"):
+        x.take([0, 1])
+    assert x.is_alive
+    np.testing.assert_array_equal(np.asarray(x), np.arange(6.0).reshape(SHAPE))
