@@ -428,8 +428,8 @@ class Array(Handle):
 
         Notes
         -----
-        NumPy's method of this name, with indices, is the function `rtx_jax.take`. Inside of a function of `rtx_jax.jit`, giving an argument up donates the
-        caller's Array, as a call without compilation would.
+        NumPy's method of this name, with indices, is the function `rtx_jax.take`. Inside of a function of
+        `rtx_jax.jit`, giving an argument up donates the caller's Array, as a call without compilation would.
 
         Examples
         --------
