@@ -313,12 +313,13 @@ def exported_of(
 
 
 def _is_wide(jaxpr: _jax_core.Jaxpr) -> bool:
-    for eqn in jaxpr.eqns:
-        if any(getattr(getattr(var.aval, "dtype", None), "itemsize", 0) >= 8 for var in eqn.outvars):
-            return True
-        if any(_is_wide(inner) for inner in _jax_core.jaxprs_in_params(eqn.params)):
-            return True
-    return False
+    def any_of(variables: Sequence[_jax_core.Var]) -> bool:
+        return any(getattr(getattr(var.aval, "dtype", None), "itemsize", 0) >= 8 for var in variables)
+
+    return any_of([*jaxpr.invars, *jaxpr.constvars]) or any(
+        any_of(eqn.outvars) or any(_is_wide(inner) for inner in _jax_core.jaxprs_in_params(eqn.params))
+        for eqn in jaxpr.eqns
+    )
 
 
 # JAX 0.10.2 on CPU: a reduction fused into a matrix product with more than 128 KiB of float32 or float64 along one

@@ -44,6 +44,16 @@ def test_arguments_results_and_captured_arrays() -> None:
     assert [y is z for y, z in zip(graph.outputs, (result["more"][0], result["product"]), strict=True)] == [True, True]
 
 
+@pytest.mark.filterwarnings("error")
+def test_64_bit_operands_of_functions_that_make_none() -> None:
+    x = xp.asarray([1.0, 1.0 + 1e-12])
+    for f, want in ((lambda x: x > 1.0, [False, True]), (lambda x: x, [1.0, 1.0 + 1e-12]), (lambda x: None, None)):
+        graph = capture(f, x)
+        graph.launch()
+        result = graph.result
+        assert result is None if want is None else result.tolist() == want  # type: ignore[union-attr]
+
+
 def test_writes_to_arguments_and_captured_arrays() -> None:
     x, total = xp.asarray([1.0, 2.0]), xp.zeros(2)
 
