@@ -170,13 +170,13 @@ class Lazy:
         return bool(resolve(self))
 
     def __int__(self) -> int:
-        return int(resolve(self))
+        return int(resolve(self).item())
 
     def __float__(self) -> float:
-        return float(resolve(self))
+        return float(resolve(self).item())
 
     def __complex__(self) -> complex:
-        return complex(resolve(self))
+        return complex(resolve(self).item())
 
     def __index__(self) -> int:
         return resolve(self).__index__()

@@ -121,6 +121,14 @@ def test_a_chain_runs_as_one() -> None:
     assert (statistics.recorded, statistics.runs, statistics.grouped) == (30, 5, 30)
 
 
+def test_tensors_of_one_element_are_numbers() -> None:
+    B = Fusion(CpuBackend())
+    x = B.sum(B.full((3,), 0.5))
+    assert x.shape == (1,) and float(x) == x.item() == 1.5 and int(x) == 1 and complex(x) == 1.5
+    with pytest.raises(ValueError, match="size 1"):
+        float(B.ones((3,)))
+
+
 def test_parameters_that_differ_are_other_calls() -> None:
     F = Fusion(CpuBackend())
     x = F.from_data(A, A.shape)

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import numpy as np
 
 from ...core.recorder import Ref
 from ...errors import InvalidArgument
 from ..core import Tensor
+from ..operations import OPERATIONS
 
 __all__ = ["Leaf", "Source", "TrackedTensor"]
 
 _ids = itertools.count(1)
+
+_INSTEAD = {
+    "T": "B.transpose(x)",
+    "backward": "B.backward(x)",
+    "cpu": "B.to_data(x)",
+    "detach": "B.detach(x)",
+    "grad": "B.backward(loss)[x]",
+    "numpy": "B.to_data(x)",
+    "register_hook": "B.register_hook(hook)",
+    "requires_grad": "B.require_grad(x)",
+    "requires_grad_": "B.require_grad(x)",
+    "tolist": "B.to_data(x).tolist()",
+}
+"""By the name of an attribute that other libraries' tensors have, what to write instead."""
 
 
 class Leaf:
@@ -89,11 +104,34 @@ class TrackedTensor:
     def __bool__(self) -> bool:
         return bool(self._value)
 
+    def item(self) -> bool | int | float | complex:
+        """Return the only element as a Python scalar."""
+        value: bool | int | float | complex = self._value.item()  # type: ignore[attr-defined]
+        return value
+
     def __float__(self) -> float:
-        return float(self._value)  # type: ignore[arg-type]
+        return float(self.item())  # type: ignore[arg-type]
 
     def __int__(self) -> int:
-        return int(self._value)  # type: ignore[call-overload, no-any-return]
+        return int(self.item())  # type: ignore[arg-type]
+
+    if not TYPE_CHECKING:  # a checker is to find wrong names itself
+
+        def __getattr__(self, name: str) -> object:
+            text = f"'TrackedTensor' object has no attribute {name!r}"
+            if name.startswith("_"):  # protocols that others look for
+                raise AttributeError(text)
+            instead = f"B.{name}(x)" if name in OPERATIONS else _INSTEAD.get(name)
+            raise AttributeError(f"{text}. With its backend B, write {instead}." if instead else text, name=name)
+
+        def _no_operator(self, other: object = None) -> NoReturn:
+            raise TypeError(
+                "a TrackedTensor has no operators. With its backend B, write B.add(x, y) for x + y, and so on."
+            )
+
+        __add__ = __sub__ = __mul__ = __truediv__ = __matmul__ = __pow__ = _no_operator
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rmatmul__ = __rpow__ = _no_operator
+        __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __getitem__ = _no_operator
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
         raise InvalidArgument(

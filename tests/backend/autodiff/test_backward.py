@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rtx_jax as xp
-from rtx_jax.backend import Autodiff, CpuBackend, TrackedTensor, backend_of
+from rtx_jax.backend import Autodiff, CpuBackend, Fusion, TrackedTensor, backend_of
 from rtx_jax.errors import BackwardError
 
 B = Autodiff(CpuBackend())
@@ -194,8 +194,10 @@ def test_branches_on_values() -> None:
 
 
 def test_tensors_of_one_element_are_numbers() -> None:
-    x = B.require_grad(B.from_data([1.5], ()))
-    assert float(x) == 1.5 and int(x) == 1 and bool(x) and float(B.mul(x, x)) == 2.25
+    for stack in (B, Autodiff(Fusion(CpuBackend()))):
+        for shape in ((), (1,), (1, 1)):
+            x = stack.require_grad(stack.from_data([1.5], shape))
+            assert float(x) == x.item() == 1.5 and int(x) == 1 and bool(x) and float(stack.mul(x, x)) == 2.25
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])

@@ -215,6 +215,19 @@ def test_what_would_drop_the_graph() -> None:
         copy.deepcopy(B.mul(x, x))
 
 
+def test_attributes_and_operators_of_other_libraries() -> None:
+    x = leaf(2)
+    with pytest.raises(AttributeError, match=r"write B\.backward\(loss\)\[x\]"):
+        x.grad
+    with pytest.raises(AttributeError, match=r"write B\.sum\(x\)"):
+        x.sum()
+    assert not hasattr(x, "nothing") and not hasattr(x, "__jax_array__")
+    for use in (lambda: x * x, lambda: 1.0 - x, lambda: np.ones(2) * x, lambda: -x, lambda: x > 1, lambda: x[0]):
+        with pytest.raises(TypeError, match=r"B\.add\(x, y\)"):
+            use()
+    assert x == x and len({x, x}) == 1
+
+
 def test_keys_of_gradients_are_not_truth_values() -> None:
     x = leaf(2)
     grads = B.backward(B.mul(x, x))
