@@ -69,7 +69,7 @@ class Runtime(ABC):
         """
 
     @abstractmethod
-    def client(self, device: Device | DeviceLike | None = None, /) -> Client:
+    def client(self, device: Device | DeviceLike | None = None) -> Client:
         """Return the client of a device: the same object at every call.
 
         Raises
@@ -84,17 +84,17 @@ class Runtime(ABC):
         """Return the client of the default device."""
         return self.client(None)
 
-    def synchronize(self, device: Device | DeviceLike | None = None, /) -> None:
+    def synchronize(self, device: Device | DeviceLike | None = None) -> None:
         """Wait until all work that was given to a device is done."""
         self.client(device).synchronize()
 
-    def raw_handle(self, device: Device | DeviceLike | None = None, /) -> RawHandle:
+    def raw_handle(self, device: Device | DeviceLike | None = None) -> RawHandle:
         """Return what lies below the client of a device: XLA's client, the stream, pointers and kernels."""
         from .raw_handle import raw_handle
 
         return raw_handle(self.client(device))
 
-    def compute_stream_handle(self, device: Device | DeviceLike | None = None, /) -> int | None:
+    def compute_stream_handle(self, device: Device | DeviceLike | None = None) -> int | None:
         """Return the driver's handle of the stream on which work runs, or None where there is none: on a host."""
         return self.client(device).compute_stream_handle()
 
@@ -105,7 +105,7 @@ class Runtime(ABC):
 
     # -- memory
 
-    def allocate(self, nbytes: int, device: Device | DeviceLike | None = None, /) -> Buffer:
+    def allocate(self, nbytes: int, /, device: Device | DeviceLike | None = None) -> Buffer:
         """Return a new buffer of zeros; see `Allocator.allocate`.
 
         Raises
@@ -322,7 +322,7 @@ class Runtime(ABC):
 
     # -- events and copies that overlap with work
 
-    def record_event(self, device: Device | DeviceLike | None = None, /) -> Event:
+    def record_event(self, device: Device | DeviceLike | None = None) -> Event:
         """Return an event for the work that was given to a device until now."""
         return self.client(device)._record()
 

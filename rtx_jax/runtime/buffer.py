@@ -19,7 +19,7 @@ from ..errors import (
     ShapeMismatch,
     UseAfterFree,
 )
-from .host import HostMemory, readable
+from .host import HostMemory, as_numpy, readable
 from .units import unit_of
 from .view import BufferView, as_dtype
 
@@ -145,6 +145,9 @@ class Buffer:
         out = np.empty(self._range("read", offset, size), np.uint8)
         self._load("read", offset, out)
         return out
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return as_numpy(self.read(), dtype, copy)
 
     def write(self, data: HostMemory, /, *, offset: int = 0) -> None:
         """Copy host memory into the buffer; the memory may be changed as soon as this returns.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InvalidArgument, NotContiguous, OutOfMemory
 
-__all__ = ["ALIGNMENT", "HostMemory", "aligned_zeros", "check_room", "readable", "writable"]
+__all__ = ["ALIGNMENT", "HostMemory", "aligned_zeros", "as_numpy", "check_room", "readable", "writable"]
 
 HostMemory: TypeAlias = "bytes | bytearray | memoryview | np.ndarray"
 """What copies read and write on the host: any object with contiguous memory."""
@@ -65,6 +65,27 @@ def writable(data: object, operation: str, argument: str) -> np.ndarray:
             reason="read-only",
         )
     return view
+
+
+def as_numpy(values: np.ndarray, dtype: np.dtype | None, copy: bool | None) -> np.ndarray:
+    """Return what ``__array__`` gives for values that were copied from a device.
+
+    Raises
+    ------
+    InvalidArgument
+        For ``copy=False``.
+    """
+    if copy is False:
+        raise InvalidArgument(
+            "np.asarray",
+            "copy",
+            got="False for memory of a device",
+            wanted="None or True",
+            remedy="Its values are always copied.",
+            arg="copy",
+            reason="always copied",
+        )
+    return values if dtype is None else values.astype(dtype, copy=False)
 
 
 def aligned_zeros(nbytes: int, remainder: int = 0) -> np.ndarray:

@@ -102,7 +102,7 @@ class JaxRuntime(Runtime):
         default = core_devices.default_device()
         return Device(self._kind, there.index(default) if default in there else 0)
 
-    def client(self, device: Device | DeviceLike | None = None, /) -> JaxClient:
+    def client(self, device: Device | DeviceLike | None = None) -> JaxClient:
         """Return the client of a device: the same object at every call, and from every runtime of the platform.
 
         Raises

@@ -53,7 +53,7 @@ class NumpyRuntime(Runtime):
         """Return the one device."""
         return _DEVICE
 
-    def client(self, device: Device | DeviceLike | None = None, /) -> NumpyClient:
+    def client(self, device: Device | DeviceLike | None = None) -> NumpyClient:
         """Return the client: the same object at every call.
 
         Raises

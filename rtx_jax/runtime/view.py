@@ -13,7 +13,7 @@ from ..core.dtypes import KIND, NARROW_INT
 from ..core.handle import Handle, data_of
 from ..core.promotion import can_cast_same_kind
 from ..errors import ConcretizationError, DTypeMismatch, InvalidArgument, ShapeMismatch, UnsupportedDType
-from .host import readable
+from .host import as_numpy, readable
 
 if TYPE_CHECKING:
     from .._array import Array
@@ -77,6 +77,9 @@ class BufferView:
             The buffer was freed.
         """
         return self.buffer.read(self.nbytes, offset=self.offset).view(self.dtype).reshape(self.shape)
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        return as_numpy(self.read(), dtype, copy)
 
     def to_array(self) -> Array:
         """Return the elements as an `Array` of its own, without going through the host where the buffer is not there.

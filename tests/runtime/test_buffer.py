@@ -365,3 +365,20 @@ def test_what_is_in_use_twice(runtime: Runtime) -> None:
     assert words.read().tolist() == [1 << 16, 2 + (3 << 16), 0, 0]
     words.write(0)
     assert not halves.read().any()
+
+
+def test_numpy_takes_views_and_buffers(runtime: Runtime) -> None:
+    buffer = runtime.allocate(8)
+    view = buffer.view("float32", (2,))
+    view.write([1, 2])
+    assert np.asarray(view).dtype == np.float32 and np.asarray(view).tolist() == [1, 2]
+    assert np.asarray(view, np.int64).tolist() == [1, 2] and np.sqrt(view).shape == (2,)
+    assert np.asarray(buffer).dtype == np.uint8 and np.asarray(buffer).tobytes() == view.read().tobytes()
+    copied = np.array(view)
+    copied[0] = 9
+    assert view.read().tolist() == [1, 2] and xp.asarray(view).tolist() == [1, 2]
+    with pytest.raises(InvalidArgument, match="copied"):
+        np.asarray(view, copy=False)
+    buffer.free()
+    with pytest.raises(UseAfterFree):
+        np.asarray(view)

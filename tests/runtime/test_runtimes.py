@@ -28,7 +28,7 @@ def test_there_is_one_client_of_a_device(runtime: Runtime) -> None:
         assert runtime.client(named) is client
     assert type(runtime)().client() is client and isinstance(client, Client)
     assert client.device == device and client.device.is_same(device) and str(device) in repr(client)
-    assert runtime.allocate(1).client is client and runtime.allocate(1, str(device)).client is client
+    assert runtime.allocate(1).client is client and runtime.allocate(1, device=str(device)).client is client
     assert client.compute_stream_handle() is None  # a host has none
     client.synchronize()
 
