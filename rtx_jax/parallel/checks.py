@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import jax
 import numpy as np
@@ -12,7 +13,9 @@ from .._array import Array
 from ..errors import IndexOutOfBounds, InvalidArgument, InvalidDimension, ShapeMismatch, UnsupportedDType
 from .collectives import Pairs
 
-__all__ = ["array_axis", "integer", "messages", "numbers", "rank_number", "receiver", "reduction"]
+__all__ = ["array_axis", "devices", "integer", "messages", "numbers", "rank_number", "receiver", "reduction"]
+
+_T = TypeVar("_T")
 
 _OPS = ("sum", "prod", "min", "max")
 
@@ -76,10 +79,10 @@ def messages(name: str, pairs: Iterable[tuple[int, int]], size: int) -> Pairs:
     IndexOutOfBounds
         There is no such rank.
     InvalidArgument
-        A message is no pair, or a rank sends, or receives, more than once.
+        They are no sequence, a message is no pair, or a rank sends, or receives, more than once.
     """
     found: list[tuple[int, int]] = []
-    for pair in pairs:
+    for pair in _listed(name, "pairs", pairs, "pairs (source, destination)"):
         try:
             source, dest = pair
         except (TypeError, ValueError):
@@ -116,9 +119,23 @@ def receiver(name: str, into: Array | jax.Array, x: Array | jax.Array) -> None:
         )
 
 
+def devices(name: str, values: object) -> None:
+    """Raise InvalidArgument for what is no sequence of devices."""
+    if not isinstance(values, Sequence | np.ndarray) or not all(isinstance(x, jax.Device) for x in values):
+        raise InvalidArgument(
+            name,
+            "devices",
+            got=repr(values),
+            wanted="a platform, or a sequence of devices of JAX",
+            remedy="The first four are jax.devices()[:4].",
+            arg="devices",
+            reason="not devices",
+        )
+
+
 def numbers(name: str, argument: str, values: Sequence[int], size: int) -> list[int]:
     """Return one integer for each rank; raise ShapeMismatch where there are more or fewer."""
-    found = [integer(name, argument, value) for value in values]
+    found = [integer(name, argument, value) for value in _listed(name, argument, values, "a number for each rank")]
     if len(found) != size:
         raise ShapeMismatch(
             name,
@@ -129,3 +146,11 @@ def numbers(name: str, argument: str, values: Sequence[int], size: int) -> list[
             got_shape=(len(found),),
         )
     return found
+
+
+def _listed(name: str, argument: str, values: Iterable[_T], wanted: str) -> Iterable[_T]:
+    if not isinstance(values, Iterable):
+        raise InvalidArgument(
+            name, argument, got=repr(values), wanted=f"a sequence: {wanted}", arg=argument, reason="not a sequence"
+        )
+    return values

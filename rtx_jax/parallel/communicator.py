@@ -95,9 +95,16 @@ class Communicator:
 
     @classmethod
     def world(cls, *, devices: str | Sequence[jax.Device] | None = None, axis: str = "rank") -> Communicator:
-        """Return the communicator of all devices of a platform, of those given, or (None) of the default platform."""
+        """Return the communicator of all devices of a platform, of those given, or (None) of the default platform.
+
+        Raises
+        ------
+        InvalidArgument
+            `devices` is neither a platform nor a sequence of devices.
+        """
         if devices is None or isinstance(devices, str):
             devices = jax.devices(devices)
+        checks.devices("Communicator.world", devices)
         mesh = jax.make_mesh((len(devices),), (axis,), axis_types=(AxisType.Auto,), devices=devices)
         return cls(mesh, axis)
 
