@@ -18,6 +18,7 @@ from .._array import Array, lift
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_context, x64
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
 from ..core.handle import Given, Handle, data_of, is_local, tracing
+from ..core.lazy import Lazy, resolve
 from ..errors import InvalidArgument, ScalarOverflow, UnsupportedDType
 from . import compiles, paths
 from .program import Call, Program, bind, operands_of, run, trace
@@ -359,7 +360,9 @@ def take_apart(
             kind, data, handle = ARRAY, data_of(leaf), leaf
         else:
             handle = None
-            if isinstance(leaf, jax.Array):
+            if type(leaf) is Lazy:  # a tensor of a Fusion backend
+                kind, data = PLAIN, resolve(leaf)
+            elif isinstance(leaf, jax.Array):
                 kind, data = PLAIN, leaf
             elif isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
                 kind, data = NUMBER, leaf
@@ -380,7 +383,7 @@ def take_apart(
                     name,
                     got=f"an argument of type {type(leaf).__name__}",
                     wanted="Arrays, plain arrays, numbers, and containers of them",
-                    remedy="List the argument in static_argnums or static_argnames.",
+                    remedy=getattr(type(leaf), "_remedy", "List the argument in static_argnums or static_argnames."),
                     dtype=type(leaf).__name__,
                     op=name,
                 )

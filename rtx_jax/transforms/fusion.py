@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Never, ParamSpec, TypeVar
 
 from ..core.handle import tracing
 from ..core.lazy import WHOLE_AFTER, FusionStatistics, enter, flush, leave
@@ -61,7 +61,17 @@ class fusion:
 
     __slots__ = ("_after", "_entered")
 
-    def __init__(self, *, after: int = WHOLE_AFTER) -> None:
+    def __init__(self, *misplaced: Never, after: int = WHOLE_AFTER) -> None:
+        if misplaced:
+            raise InvalidArgument(
+                "fusion",
+                "",
+                got=f"an object of type {type(misplaced[0]).__name__} by position",
+                wanted="after=, or nothing",
+                remedy="Decorate with @fusion(), with parentheses.",
+                arg="",
+                reason="by position",
+            )
         if not isinstance(after, int) or isinstance(after, bool) or after < 1:
             raise InvalidArgument(
                 "fusion", "after", got=repr(after), wanted="a positive integer", arg="after", reason="not positive"

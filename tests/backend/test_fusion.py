@@ -259,3 +259,10 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong and np.array_equal(F.to_data(base).reshape(2, 3), A + B)
+
+
+def test_tensors_are_arguments_of_compiled_functions() -> None:
+    B = Fusion(CpuBackend())
+    x = B.exp(B.zeros((3,)))
+    assert xp.jit(lambda v: B.add(v, v))(x).tolist() == [2, 2, 2]
+    assert len(xp.inspect(lambda v: B.add(v, B.mul(v, v)), x).kernels) == 1

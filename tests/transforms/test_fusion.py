@@ -247,6 +247,8 @@ def test_as_a_decorator() -> None:
     for wrong in (0, -1, 1.5, True, None):
         with pytest.raises(InvalidArgument, match="after"):
             fusion(after=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"@fusion\(\)"):
+        fusion(sums)  # type: ignore[arg-type]
 
 
 def test_transforms_inside() -> None:
