@@ -223,7 +223,7 @@ class BackendCore(ABC, Generic[T]):
             "",
             got=f"{type(value).__name__}",
             wanted=f"tensors of the backend {self.name()!r}",
-            remedy="Make one with from_data or full.",
+            remedy=getattr(type(value), "_remedy", "Make one with from_data or full."),
             arg="",
             reason="not a tensor",
         )

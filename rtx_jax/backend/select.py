@@ -43,6 +43,7 @@ _WRAPPERS: dict[str, Callable[[Backend[Any]], Backend[Any]]] = {
     "fusion": Fusion,
     "quantized": Quantized,
 }
+_STACKS = ", or a stack such as " + " or ".join(f"{word}<cpu>" for word in _WRAPPERS)
 _ALIASES = {"mps": "metal", "mtl": "metal", "mlx": "metal", "nvidia": "cuda", "hip": "rocm"}
 _ABILITIES = ("jit", "grad")
 
@@ -107,10 +108,10 @@ def backend_of(name: str, /) -> Backend[Tensor]:
     wrapper = _WRAPPERS.get(prefix.lower())
     if bracket and word.endswith(">") and wrapper is not None:
         return wrapper(backend_of(inner[:-1]))
-    return _CLASSES[_known(name, "backend_of", "name")]()
+    return _CLASSES[_known(name, "backend_of", "name", _STACKS)]()
 
 
-def _known(name: object, operation: str, argument: str) -> str:
+def _known(name: object, operation: str, argument: str, more: str = "") -> str:
     word = name.strip().lower() if isinstance(name, str) else ""
     word = _ALIASES.get(word, word)
     if word not in _CLASSES:
@@ -118,7 +119,7 @@ def _known(name: object, operation: str, argument: str) -> str:
             operation,
             argument,
             got=repr(name),
-            wanted="one of " + ", ".join(_CLASSES),
+            wanted="one of " + ", ".join(_CLASSES) + more,
             arg=argument,
             reason="unknown backend",
         )

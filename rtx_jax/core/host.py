@@ -87,7 +87,7 @@ def lift(value: object, dtype: np.dtype | None = None, operation: str = "asarray
             argument,
             got=f"an object of type {type(value).__name__}",
             wanted="an Array, a jax.Array, a NumPy array or a Python scalar",
-            remedy="Convert it with asarray first.",
+            remedy=getattr(type(value), "_remedy", "Convert it with asarray first."),
             dtype=type(value).__name__,
             op=operation,
         )

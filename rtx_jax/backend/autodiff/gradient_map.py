@@ -131,7 +131,7 @@ class GradientMap(Mapping[Key, Tensor]):
         return MissingGradient(
             operation,
             "key",
-            got=f"tensor {_number(key)}" if _number(key) else f"a {type(key).__name__} without a graph",
+            got=f"tensor {_number(key)}" if _number(key) else f"an object of type {type(key).__name__} without a graph",
             wanted="a leaf that the differentiated tensor was computed from"
             + (f": {', '.join(map(str, self._gradients))}" if len(self) <= 8 else ""),
             remedy="Mark it with require_grad before it is used.",

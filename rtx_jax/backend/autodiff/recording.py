@@ -211,6 +211,7 @@ class RecordingMethods(Wrapper[Tensor]):
                     name,
                     got=type(value).__name__ if not isinstance(value, tuple | list) else f"{len(value)} trees",
                     wanted="a tuple with one tree for each argument",
+                    remedy="" if isinstance(value, tuple | list) else "Write (x,) for one.",
                     arg=name,
                     reason="not one for each argument",
                 )

@@ -68,6 +68,9 @@ class TrackedTensor:
     _level: int  # how many Autodiff backends are nested where it belongs
     _id: int  # 0 until it is asked for
 
+    # What functions say that cannot take it.
+    _remedy = "Use the methods of the Autodiff backend that it belongs to, or its detach(x) to go on without a graph."
+
     # NumPy's functions would drop the graph.
     __array_ufunc__ = None
 

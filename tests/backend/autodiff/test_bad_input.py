@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import rtx_jax as xp
 from rtx_jax import quant
 from rtx_jax.backend import Autodiff, CpuBackend, Err, Fusion, NumpyBackend, Ok, Quantized, WebGpuBackend
 from rtx_jax.errors import (
@@ -198,8 +199,11 @@ def test_tensors_of_other_backends() -> None:
         B.backward(outer)
     with pytest.raises(InvalidArgument, match="inside this one"):
         NESTED.backward(B.mul(inner, inner))
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="Autodiff backend that it belongs to"):
         CpuBackend().add(inner, inner)
+    for function in (xp.sin, xp.jit(lambda x: x)):
+        with pytest.raises(UnsupportedDType, match="Autodiff backend that it belongs to"):
+            function(inner)
     check_usable()
 
 
