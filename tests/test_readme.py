@@ -49,6 +49,17 @@ def test_differences_begin_with_the_copy() -> None:
     assert "`r = x[0]; r += 1` is an independent copy" in first
 
 
+def test_every_method_of_a_backend_is_in_the_guide() -> None:
+    from rtx_jax.backend import Backend
+
+    text = (ROOT / "docs" / "backend.md").read_text(encoding="utf-8")
+    names = {name for base in Backend.__mro__ if base.__name__.endswith("Methods") for name in vars(base)}
+    of_images = {name[:-2] for name in names if name.endswith(("2d", "3d"))}
+    assert all(f"`{name}1d`" in text for name in of_images)
+    names = {name for name in names if name[:-2] not in of_images and not name.startswith("_")}
+    assert [name for name in sorted(names) if f"`{name}`" not in text and f"`{name}(" not in text] == []
+
+
 def test_every_error_is_in_the_guide() -> None:
     from rtx_jax import errors
 
