@@ -211,6 +211,9 @@ class HostValue(NDArrayOperatorsMixin):
 
     __slots__ = ("_tape", "example", "slot")
 
+    # What functions say that cannot take it.
+    _remedy = "On the NumPy runtime use NumPy's functions, or the methods of NumpyBackend."
+
     def __init__(self, tape: HostTape, slot: int, example: np.ndarray) -> None:
         self._tape, self.slot, self.example = tape, slot, example
 

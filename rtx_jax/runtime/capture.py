@@ -59,7 +59,7 @@ def capture_graph_into(
     Raises
     ------
     InvalidArgument
-        The function leaves an output alone, writes an input, or the operands overlap.
+        The function leaves an output alone, writes an input, or the operands overlap or are no sequences.
     ShapeMismatch
         It writes a value of another shape or dtype to an output.
     OutOfMemory
@@ -95,6 +95,17 @@ def capture_graph_into(
             reason="not callable",
         )
     _check_limit(max_temp_bytes)
+    for argument, given in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(given, Sequence):
+            raise InvalidArgument(
+                "capture",
+                argument,
+                got=f"an object of type {type(given).__name__}",
+                wanted="a sequence of views, buffers and Arrays",
+                remedy="Write [x] for one.",
+                arg=argument,
+                reason="not a sequence",
+            )
     operands = Operands(
         [_operand(client, x, f"inputs[{i}]") for i, x in enumerate(inputs)],
         [_operand(client, x, f"outputs[{i}]") for i, x in enumerate(outputs)],

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+import rtx_jax as xp
 from rtx_jax import errors
 from rtx_jax.backend import Backend, CpuBackend, NumpyBackend
 from rtx_jax.runtime import BufferView, CapturedGraph, Graph, Output, Runtime, capture_graph_into
@@ -397,6 +398,18 @@ def test_outputs_that_overlap(runtime: Runtime) -> None:
     whole = buffer.view("float32")
     with pytest.raises(errors.InvalidArgument, match=r"outputs\[0\] lies in too"):
         runtime.capture(lambda a, b: None, inputs=[], outputs=[whole, whole])
+    assert_usable(runtime)
+
+
+def test_operands_that_are_no_sequence(runtime: Runtime) -> None:
+    a, c = views(runtime, 2)
+    for operands in (
+        {"inputs": a, "outputs": [c]},
+        {"inputs": [a], "outputs": c},
+        {"inputs": xp.ones(3), "outputs": [c]},
+    ):
+        with pytest.raises(errors.InvalidArgument, match=r"puts: .*Write \[x\] for one"):
+            runtime.capture(lambda a, c: c.write(a), **operands)
     assert_usable(runtime)
 
 

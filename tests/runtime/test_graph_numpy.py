@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rtx_jax as xp
 from rtx_jax import errors
 from rtx_jax.backend import NumpyBackend, Quantized
 from rtx_jax.core.host_recorder import HostValue
@@ -272,6 +273,11 @@ def test_a_value_that_is_left_behind() -> None:
         kept[0] + 1
     with pytest.raises(errors.ConcretizationError, match="left behind"):
         RUNTIME.capture(lambda x, out: out.write(x + kept[0]), inputs=[X.copy()], outputs=[X.copy()])
+
+
+def test_functions_of_the_namespace_are_not_recorded() -> None:
+    with pytest.raises(errors.UnsupportedDType, match="use NumPy's functions"):
+        RUNTIME.capture(lambda x, out: out.write(xp.exp(x)), inputs=[X.copy()], outputs=[X.copy()])
 
 
 def test_facts_of_a_value() -> None:
