@@ -17,6 +17,7 @@ from jax import lax
 from .._array import Array, lift, wrap_shared
 from ..core.dtypes import WIDE, default_float
 from ..core.handle import used
+from ..core.lazy import Lazy, resolve
 
 __all__ = [
     "ARRAY",
@@ -83,6 +84,8 @@ def pack(tree: Tree, *, numbers: bool = True, operation: str = "", argument: str
             kind, value = ARRAY, used(leaf)
         elif isinstance(leaf, jax.Array):
             kind = PLAIN
+        elif type(leaf) is Lazy:  # a tensor of a Fusion backend
+            kind, value = PLAIN, resolve(leaf)
         elif numbers and isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
             kind = NUMBER
         elif numbers and isinstance(leaf, np.ndarray | np.generic) and leaf.dtype != jax.dtypes.float0:
@@ -139,7 +142,7 @@ def needs_x64(leaves: Sequence[object]) -> bool:
     """Whether a function of these leaves is to be traced with 64-bit types on."""
     arrays = numbers = False
     for leaf in leaves:
-        if isinstance(leaf, Array | jax.Array | np.ndarray | np.generic):
+        if isinstance(leaf, Array | jax.Array | np.ndarray | np.generic | Lazy):
             if leaf.dtype in WIDE:
                 return True
             arrays = True

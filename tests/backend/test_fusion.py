@@ -261,8 +261,15 @@ def test_threads() -> None:
     assert not wrong and np.array_equal(F.to_data(base).reshape(2, 3), A + B)
 
 
-def test_tensors_are_arguments_of_compiled_functions() -> None:
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tensors_are_arguments_of_transforms(dtype: str) -> None:
     B = Fusion(CpuBackend())
-    x = B.exp(B.zeros((3,)))
+    x = B.exp(B.zeros((3,), dtype=dtype))
     assert xp.jit(lambda v: B.add(v, v))(x).tolist() == [2, 2, 2]
+    assert xp.vmap(lambda v: B.add(v, v))(x).tolist() == [2, 2, 2]
+    assert xp.checkpoint(lambda v: B.add(v, v))(x).tolist() == [2, 2, 2]
+    gradient = xp.grad(lambda v: B.sum(B.mul(v, v)).reshape(()))(x)
+    assert gradient.tolist() == [2, 2, 2] and gradient.dtype == x.dtype
+    assert xp.hessian(lambda v: B.sum(B.mul(v, v)).reshape(()))(x).tolist() == (2 * np.eye(3)).tolist()
     assert len(xp.inspect(lambda v: B.add(v, B.mul(v, v)), x).kernels) == 1
