@@ -327,7 +327,7 @@ class Runtime(ABC):
         return self.client(device)._record()
 
     def copy_from_device_async(
-        self, src: Buffer, event: Event | None = None, /, *, into: HostMemory | None = None
+        self, src: Buffer, /, event: Event | None = None, *, into: HostMemory | None = None
     ) -> PendingCopy:
         """Begin to copy a buffer to the host, and return at once.
 

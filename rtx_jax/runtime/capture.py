@@ -14,6 +14,7 @@ from .capture_jax import capture, trace_into
 from .capture_numpy import record_into
 from .client import Client
 from .graph import CapturedGraph, Operand
+from .memory_plan import check_limit
 from .numpy_client import NumpyClient
 from .operands import Operands
 from .view import BufferView
@@ -94,7 +95,7 @@ def capture_graph_into(
             arg="fn",
             reason="not callable",
         )
-    _check_limit(max_temp_bytes)
+    check_limit(max_temp_bytes)
     for argument, given in (("inputs", inputs), ("outputs", outputs)):
         if not isinstance(given, Sequence):
             raise InvalidArgument(
@@ -141,15 +142,3 @@ def _operand(client: Client, given: Captured, label: str) -> Operand:
         arg=label,
         reason="nothing that a launch can read anew",
     )
-
-
-def _check_limit(limit: object) -> None:
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0):
-        raise InvalidArgument(
-            "capture",
-            "max_temp_bytes",
-            got=repr(limit),
-            wanted="a number of bytes, or None",
-            arg="max_temp_bytes",
-            reason="not a size",
-        )

@@ -18,6 +18,7 @@ from .client import Client
 from .compile import Builder
 from .compiled_graph import Source
 from .graph import CapturedGraph, Operand, traced
+from .memory_plan import check_limit
 from .operands import Operands
 from .output import Output, check_written
 from .view import BufferView
@@ -79,6 +80,7 @@ def capture(fn: Callable[..., object], /, *examples: object, max_temp_bytes: int
             arg="fn",
             reason="not callable",
         )
+    check_limit(max_temp_bytes)
     name = _name(fn)
     leaves, tree = flatten((examples, {}))
     with entered(needs_x64(leaves)):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
+import numpy as np
 
-from ..errors import BackendLimitation, OutOfMemory
+from ..errors import BackendLimitation, InvalidArgument, OutOfMemory
 
-__all__ = ["MemoryPlan"]
+__all__ = ["MemoryPlan", "check_limit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +89,16 @@ def _flops(compiled: jax.stages.Compiled) -> float | None:
         costs = costs[0] if costs else None
     found = None if costs is None else costs.get("flops")
     return None if found is None or found < 0 else float(found)
+
+
+def check_limit(limit: object) -> None:
+    """Raise InvalidArgument for what is no limit of temporaries."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0):
+        raise InvalidArgument(
+            "capture",
+            "max_temp_bytes",
+            got=repr(limit),
+            wanted="a number of bytes, or None",
+            arg="max_temp_bytes",
+            reason="not a size",
+        )

@@ -340,6 +340,8 @@ def test_the_limit_of_temporaries() -> None:
     x = xp.ones((8, 8))
     with pytest.raises(errors.OutOfMemory, match="max_temp_bytes"):
         capture(lambda x: (x @ x) @ (x @ x), x, max_temp_bytes=8)
+    with pytest.raises(errors.InvalidArgument, match="max_temp_bytes"):
+        capture(lambda x: x, x, max_temp_bytes="8")  # type: ignore[arg-type]
 
 
 def test_inside_of_a_trace() -> None:
