@@ -14,7 +14,7 @@ from ...checks.choices import flag
 from ...errors import InvalidArgument, ShapeMismatch
 from ..core import Tensor
 from . import programs
-from .recording import RecordingMethods, Tree, is_tensor
+from .recording import RecordingMethods, Tree, check_function, is_tensor
 
 __all__ = ["FunctionalMethods", "JacobianMode", "Tree"]
 
@@ -52,6 +52,7 @@ class FunctionalMethods(RecordingMethods):
         ShapeMismatch
             When it is called: the result of `fn` has another number of elements than one.
         """
+        check_function("grad", fn)
         pair = self.value_and_grad(fn, argnums, has_aux)
 
         def gradient(*args: object) -> Tree:
@@ -64,6 +65,7 @@ class FunctionalMethods(RecordingMethods):
         self, fn: Callable[..., object], /, argnums: int | Sequence[int] = 0, has_aux: bool = False
     ) -> Callable[..., tuple[Tree, Tree]]:
         """Return the function that computes the result of `fn` and its gradient; see `grad`."""
+        check_function("value_and_grad", fn)
         beside = flag("value_and_grad", "has_aux", has_aux)
 
         def both(*args: object) -> tuple[Tree, Tree]:
@@ -158,6 +160,7 @@ class FunctionalMethods(RecordingMethods):
             Its result is the tree of the results of `fn`, with trees of the arguments in place of their tensors; a
             block has shape ``(*result.shape, *argument.shape)``.
         """
+        check_function("jacobian", fn)
         if mode not in get_args(JacobianMode):
             raise InvalidArgument(
                 "jacobian", "mode", got=repr(mode), wanted="'reverse' or 'forward'", arg="mode", reason="no such mode"
@@ -190,6 +193,7 @@ class FunctionalMethods(RecordingMethods):
         A backward pass is one compiled program; within it the parts that are not checkpointed keep what their
         derivatives need from their first use to the last.
         """
+        check_function("checkpoint", fn)
 
         def checkpointed(*args: object) -> Tree:
             leaves = jax.tree.leaves(args, is_leaf=is_tensor)

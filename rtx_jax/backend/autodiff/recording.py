@@ -77,6 +77,7 @@ class RecordingMethods(Wrapper[Tensor]):
         self, operation: str, fn: Callable[..., object], args: Sequence[object], nums: Sequence[int], has_aux: bool
     ) -> Recorded:
         """Run a function on tensors that stand for its arguments at `nums`."""
+        check_function(operation, fn)
         stand_ins: dict[int, object] = {}
         inside, moving, trees = list(args), [], []
         for i in nums:
@@ -250,6 +251,20 @@ class RecordingMethods(Wrapper[Tensor]):
                     got_shape=x.shape,
                 )
         return given
+
+
+def check_function(operation: str, fn: object) -> None:
+    """Raise InvalidArgument for what is no function."""
+    if not callable(fn):
+        raise InvalidArgument(
+            operation,
+            "fn",
+            got=f"an object of type {type(fn).__name__}",
+            wanted="a function of tensors",
+            remedy="Gradients of a tensor are backward(t).",
+            arg="fn",
+            reason="not callable",
+        )
 
 
 def is_tensor(x: object) -> bool:

@@ -259,6 +259,15 @@ def test_a_function_whose_result_is_no_number() -> None:
     check_usable()
 
 
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacobian", "checkpoint"])
+def test_what_is_no_function(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"{name}: argument fn: got an object of type TrackedTensor.*backward"):
+        getattr(B, name)(leaf(1))
+    for run in (B.jvp, B.hvp):
+        with pytest.raises(InvalidArgument, match="wanted a function"):
+            run(3, (leaf(1),), (B.ones((1,)),))
+
+
 def test_arguments_that_have_no_derivative() -> None:
     f = lambda x, *rest: B.sum(x)  # noqa: E731
     for bad in (B.from_data([1, 2], (2,)),):
