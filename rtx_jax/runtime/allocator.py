@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..errors import AllocatorBusy, AllocatorFrozen, InvalidArgument
+from .recording import check_eager
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -97,6 +98,7 @@ class Allocator:
         with _lock:
             if self._mode is not None:
                 raise self._frozen(size)
+        check_eager("allocate")
         client = self._owner()
         storage = client._new(size)
         return Buffer(self, client, size, storage)

@@ -20,6 +20,7 @@ from ..errors import (
     UseAfterFree,
 )
 from .host import HostMemory, as_numpy, readable
+from .recording import check_eager, is_recording
 from .units import unit_of
 from .view import BufferView, as_dtype
 
@@ -248,7 +249,7 @@ class Buffer:
         """
         with self.client.lock:
             storage = self._check("view")
-            if not self._is_settled and self.nbytes and self.nbytes % dtype.itemsize == 0:
+            if not self._is_settled and self.nbytes and self.nbytes % dtype.itemsize == 0 and not is_recording():
                 self._is_settled = True
                 unit = unit_of(dtype)
                 if storage.dtype != unit:
@@ -271,6 +272,7 @@ class Buffer:
         return size
 
     def _load(self, operation: str, offset: int, out: np.ndarray) -> None:
+        check_eager(operation)
         client = self.client
         while True:
             storage = self._check(operation)
@@ -290,6 +292,7 @@ class Buffer:
 
     def _change(self, operation: str, work: Callable[[list[Storage]], None]) -> None:
         """Let `work` change the storage, which it gets in a list and appends what replaces it; under the lock."""
+        check_eager(operation)
         self._settle()
         cell = [self._check(operation)]
         try:

@@ -17,10 +17,11 @@ from ..transforms.trees import ARRAY, NUMBER, PLAIN, flatten, needs_x64, strengt
 from .client import Client
 from .compile import Builder
 from .compiled_graph import Source
-from .graph import CapturedGraph, Operand, traced
+from .graph import CapturedGraph, Operand
 from .memory_plan import check_limit
 from .operands import Operands
 from .output import Output, check_written
+from .recording import traced
 from .view import BufferView
 
 __all__ = ["capture", "trace_into"]

@@ -11,6 +11,7 @@ from .client import Client
 from .graph import CapturedGraph
 from .operands import Operands
 from .output import Output, check_written
+from .recording import is_recording, traced
 from .replay import ReplayGraph, _memory
 
 __all__ = ["record_into"]
@@ -20,6 +21,8 @@ def record_into(
     client: Client, operands: Operands, fn: Callable[..., object], max_temp_bytes: int | None
 ) -> CapturedGraph:
     """Capture ``fn(*inputs, *outputs)``; see `capture_graph_into`."""
+    if is_recording():
+        raise traced("capture")
     with client.lock:
         examples = [_memory(x).copy() for x in operands.distinct]  # type: ignore[arg-type]
     with client.allocator.frozen("capture"), taping() as tape:

@@ -19,7 +19,8 @@ from ..errors import ShapeMismatch
 from ..transforms.donation import run_donating
 from ..transforms.nans import raise_first_nan
 from .client import Client
-from .graph import Graph, traced
+from .graph import Graph
+from .recording import traced
 from .slots import Slot
 
 __all__ = ["CompiledGraph", "Source", "read"]

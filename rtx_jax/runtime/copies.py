@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import IndexOutOfBounds
 from .host import HostMemory, writable
+from .recording import check_eager
 
 if TYPE_CHECKING:
     from .buffer import Buffer
@@ -86,6 +87,7 @@ class PendingCopy:
         """Begin a copy of all of a buffer, or of as much as `out` takes."""
         client = src.client
         with client.lock:
+            check_eager("copy_from_device_async")
             storage = src._check("copy_from_device_async")
             read = Read(client, storage, event, out, src.nbytes if out is None else out.size)
             read.future = client._submit(read.run)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ..errors import ConcretizationError
 from .memory_plan import MemoryPlan
 
 if TYPE_CHECKING:
@@ -196,13 +195,3 @@ class CapturedGraph:
         from .files import load
 
         return load(path, client, is_trusted)
-
-
-def traced(operation: str) -> ConcretizationError:
-    """Return the error for a launch or a capture inside of a traced function."""
-    return ConcretizationError(
-        operation,
-        got="a call inside of a function that is being traced",
-        wanted="a call outside of it",
-        remedy="Call the function itself there; it becomes part of the trace.",
-    )

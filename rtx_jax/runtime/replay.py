@@ -12,6 +12,7 @@ from ..errors import OutOfMemory, ShapeMismatch
 from .client import Client
 from .graph import Graph
 from .memory_plan import MemoryPlan
+from .recording import is_recording, traced
 from .view import BufferView
 
 __all__ = ["ReplayGraph", "Target"]
@@ -61,6 +62,8 @@ class ReplayGraph(Graph):
 
     def launch(self) -> None:
         """Run once."""
+        if is_recording():
+            raise traced("launch")
         with self.client.lock:
             operands = [_memory(x) for x in self.operands]
             targets = [_memory(target) for target, _ in self.results]

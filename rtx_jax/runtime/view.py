@@ -14,6 +14,7 @@ from ..core.handle import Handle, data_of
 from ..core.promotion import can_cast_same_kind
 from ..errors import ConcretizationError, DTypeMismatch, InvalidArgument, ShapeMismatch, UnsupportedDType
 from .host import as_numpy, readable
+from .recording import check_eager
 
 if TYPE_CHECKING:
     from .._array import Array
@@ -90,9 +91,12 @@ class BufferView:
         ------
         UseAfterFree
             The buffer was freed.
+        ConcretizationError
+            A function is being traced or captured.
         """
         from .._array import wrap
 
+        check_eager("to_array")
         client = self.buffer.client
         with client.lock:
             return wrap(client._array(self.buffer._check("to_array"), self.dtype, self.shape, self.offset))
@@ -115,7 +119,7 @@ class BufferView:
         InvalidArgument
             It does not convert to the dtype.
         ConcretizationError
-            It is a value of a function that is being traced.
+            A function is being traced or captured, in which writes would happen once.
         UseAfterFree
             The buffer was freed.
         """

@@ -26,7 +26,7 @@ from rtx_jax.errors import (
     UnsupportedDType,
     UseAfterFree,
 )
-from rtx_jax.runtime import Buffer, JaxRuntime, Runtime
+from rtx_jax.runtime import Buffer, JaxRuntime, Output, Runtime
 
 DTYPES = (
     "bool",
@@ -382,3 +382,64 @@ def test_numpy_takes_views_and_buffers(runtime: Runtime) -> None:
     buffer.free()
     with pytest.raises(UseAfterFree):
         np.asarray(view)
+
+
+MOVES: dict[str, Callable[[Runtime, Buffer], object]] = {
+    "write": lambda runtime, buffer: buffer.write(b"\1" * 16),
+    "read": lambda runtime, buffer: buffer.read(),
+    "write of a view": lambda runtime, buffer: buffer.view("float32").write([1, 2, 3, 4]),
+    "read of a view": lambda runtime, buffer: buffer.view("float32").read(),
+    "to_array": lambda runtime, buffer: buffer.view("float32").to_array(),
+    "copy_within_device": lambda runtime, buffer: runtime.copy_within_device(buffer, buffer, 4, dst_offset=8),
+    "copy_strided": lambda runtime, buffer: runtime.copy_strided(buffer, 0, buffer, (2,), (2,), 4),
+    "copy_from_device_async": lambda runtime, buffer: runtime.copy_from_device_async(buffer),
+    "allocate": lambda runtime, buffer: runtime.allocate(4),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_bytes_stay_where_a_function_is_traced(runtime: Runtime, move: str) -> None:
+    # A move would run once, when the function is traced; on a device it would become a part of the trace.
+    buffer = runtime.allocate(16)
+    buffer.write(bytes(range(16)))
+
+    def fn(x: xp.Array) -> xp.Array:
+        MOVES[move](runtime, buffer)
+        return x + 1
+
+    with pytest.raises(ConcretizationError, match="outside"):
+        xp.jit(fn)(xp.ones(2))
+    view = buffer.view("int32")
+    assert view.read().tobytes() == bytes(range(16))
+    view.write([1, 2, 3, 4])
+    assert buffer.view("int32").to_array().tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("move", [name for name in MOVES if name != "allocate"])
+def test_bytes_stay_where_a_function_is_captured(runtime: Runtime, move: str) -> None:
+    buffer, out = runtime.allocate(16), runtime.allocate(16)
+    buffer.write(bytes(range(16)))
+
+    def fn(value: object, output: Output) -> None:
+        output.write(value)
+        MOVES[move](runtime, buffer)
+
+    with pytest.raises(ConcretizationError, match="outside"):
+        runtime.capture(fn, inputs=[buffer], outputs=[out])
+    assert buffer.read().tobytes() == bytes(range(16)) and not out.read().any()
+    runtime.capture(lambda value, output: output.write(value), inputs=[buffer], outputs=[out]).launch()
+    assert out.read().tobytes() == bytes(range(16))
+
+
+def test_a_first_view_in_a_traced_function(runtime: Runtime) -> None:
+    buffer = runtime.allocate(8)
+    buffer.write(np.asarray([1.5, 2.5], np.float32))
+    found = []
+
+    @xp.jit
+    def fn(x: xp.Array) -> xp.Array:
+        found.append(buffer.view("float32"))
+        return x
+
+    fn(xp.ones(2))
+    assert found[0].read().tolist() == buffer.view("float32").read().tolist() == [1.5, 2.5]

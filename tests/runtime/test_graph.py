@@ -507,3 +507,24 @@ def test_0d_views(runtime: Runtime) -> None:
     a.write(2.0)
     graph.launch()
     assert c.read() == 3.0
+
+
+@pytest.mark.parametrize("call", ["launch", "capture"])
+def test_a_graph_in_a_captured_function(runtime: Runtime, call: str) -> None:
+    a, b, c = views(runtime, 3)
+    a.write(np.arange(N, dtype=np.float32))
+
+    def capture() -> CapturedGraph:
+        return runtime.capture(lambda a, out: out.write(a + 1), inputs=[a], outputs=[b])
+
+    graph = capture()
+
+    def fn(a: object, out: Output) -> None:
+        graph.launch() if call == "launch" else capture()
+        out.write(a)
+
+    with pytest.raises(errors.ConcretizationError, match=call):
+        runtime.capture(fn, inputs=[a], outputs=[c])
+    assert b.read().tolist() == [0] * N and graph.launch_count == 0
+    graph.launch()
+    assert b.read().tolist() == [1, 2, 3, 4, 5, 6]
