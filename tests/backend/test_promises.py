@@ -85,6 +85,8 @@ def test_from_data_takes_what_holds_numbers(B: Backend) -> None:
     assert B.to_data(B.from_data((0.5 * i for i in range(3)), (3,))).tolist() == [0, 0.5, 1]
     assert B.to_data(B.from_data(range(3), (3,))).dtype == np.int32
     assert B.to_data(B.from_data([True], ())).dtype == np.bool_
+    assert B.shape(B.from_data(source.reshape(2, 1, 2))) == (2, 1, 2)
+    assert B.shape(B.from_data([1.0, 2.0, 3.0])) == (3,)
     assert B.to_data(B.from_data([], (0, 3))).dtype == np.float32
     assert B.to_data(B.from_data([1, 2], (2,), dtype=np.float16)).dtype == np.float16
     assert B.to_data(B.from_data(np.arange(2, dtype=">i8"), (2,))).tolist() == [0, 1]

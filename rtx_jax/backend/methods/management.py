@@ -101,7 +101,7 @@ class ManagementMethods(BackendCore[T]):
     def from_data(
         self,
         data: Iterable[object] | bytes | np.ndarray | float,
-        shape: int | Sequence[int],
+        shape: int | Sequence[int] | None = None,
         /,
         *,
         dtype: object = None,
@@ -115,7 +115,7 @@ class ManagementMethods(BackendCore[T]):
             A flat sequence or generator of numbers, an array (of any shape, read in row-major order), or the bytes of
             the elements in the machine's order.
         shape
-            Shape of the tensor.
+            Shape of the tensor; None keeps that of an array, and makes a vector of anything else.
         dtype
             None keeps that of an array; Python's floats become `float_dtype`, ints `int_dtype`, and bytes are read as
             `float_dtype`.
@@ -128,8 +128,9 @@ class ManagementMethods(BackendCore[T]):
             The data are not numbers, or the device lacks their dtype.
         """
         placement = self._device("from_data", device)
-        wanted = shapes.as_shape("from_data", shape)
+        given = data.shape if shape is None and isinstance(data, np.ndarray) else shape
         flat = self._host_array(data, dtype, placement)
+        wanted = (flat.size,) if given is None else shapes.as_shape("from_data", given)
         if flat.size != math.prod(wanted):
             raise ShapeMismatch(
                 "from_data",
