@@ -127,6 +127,7 @@ def _operand(client: Client, given: Captured, label: str) -> Operand:
                 label,
                 got=f"a buffer on {given.buffer.client.device}",
                 wanted=f"one on {client.device}",
+                remedy="Capture on the device of the buffer: runtime.capture(..., device=buffer.client.device).",
                 devices=(str(given.buffer.client.device), str(client.device)),
             )
         return given
