@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 from ...errors import InvalidArgument, MissingGradient, ShapeMismatch
 from ..base import Backend
 from ..core import Tensor
@@ -89,10 +91,13 @@ class GradientMap(Mapping[Key, Tensor]):
             There is none to replace.
         ShapeMismatch
             It has another shape.
+        InvalidArgument
+            It is no tensor, or one with a graph.
         """
         before = self._gradients.get(_number(key))
         if before is None:
             raise self._missing("GradientMap.replace", key)
+        self._check("GradientMap.replace", gradient)
         _same_shape("GradientMap.replace", before, gradient)
         self._gradients[_number(key)] = gradient
         return before
@@ -103,7 +108,7 @@ class GradientMap(Mapping[Key, Tensor]):
         Raises
         ------
         InvalidArgument
-            The key is neither a tracked tensor nor a number.
+            The key is neither a tracked tensor nor a number, or the gradient no tensor, or one with a graph.
         ShapeMismatch
             It has another shape than the one it is added to.
         """
@@ -117,6 +122,7 @@ class GradientMap(Mapping[Key, Tensor]):
                 arg="key",
                 reason="not a key",
             )
+        self._check("GradientMap.accumulate", gradient)
         before = self._gradients.get(number)
         if before is None:
             self._gradients[number] = gradient
@@ -126,6 +132,24 @@ class GradientMap(Mapping[Key, Tensor]):
             self._gradients[number] = self._backend.add(before, gradient)
         else:
             self._gradients[number] = before + gradient  # type: ignore[operator]
+
+    def _check(self, operation: str, gradient: object) -> None:
+        """Raise InvalidArgument for what is no tensor, or has a graph that the inner backend knows nothing of."""
+        has_graph = (
+            self._backend is not None
+            and isinstance(gradient, TrackedTensor)
+            and gradient._level > getattr(self._backend, "_level", 0)
+        )
+        if has_graph or not isinstance(getattr(gradient, "dtype", None), np.dtype):
+            raise InvalidArgument(
+                operation,
+                "gradient",
+                got="a tensor with a graph" if has_graph else type(gradient).__name__,
+                wanted="a tensor of the inner backend",
+                remedy="Use detach(gradient)." if has_graph else "Make one with from_data or full.",
+                arg="gradient",
+                reason="not a tensor of the inner backend",
+            )
 
     def _missing(self, operation: str, key: object) -> MissingGradient:
         return MissingGradient(

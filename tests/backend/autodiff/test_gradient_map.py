@@ -85,3 +85,27 @@ def test_gradients_of_two_passes_add_up() -> None:
         for number, gradient in B.backward(B.mul(X, B.full((2,), scale))).items():
             total.accumulate(number, gradient)
     np.testing.assert_array_equal(np.asarray(total[X]), [3.0, 3.0])
+
+
+@pytest.mark.parametrize("bad", [None, 1.0, "ones", [1.0, 1.0]])
+def test_gradients_that_are_no_tensors(grads: GradientMap, bad: object) -> None:
+    before, other = grads[X], B.require_grad(B.ones((2,)))
+    for change in (grads.replace, grads.accumulate):
+        with pytest.raises(InvalidArgument, match="gradient"):
+            change(X, bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="gradient"):
+        grads.accumulate(other, bad)  # type: ignore[arg-type]
+    assert grads[X] is before and other not in grads
+
+
+def test_gradients_with_a_graph_belong_to_the_level_below(grads: GradientMap) -> None:
+    for change in (grads.replace, grads.accumulate):
+        with pytest.raises(InvalidArgument, match="detach"):
+            change(X, B.mul(X, X))
+    outer = Autodiff(B)
+    x = outer.require_grad(X)
+    slope = outer.backward(outer.mul(x, x))
+    slope.accumulate(x, B.mul(X, X))  # 2 x + x^2, a tensor of the inner backend
+    np.testing.assert_array_equal(np.asarray(B.backward(slope[x])[X]), [4.0, 4.0])
+    with pytest.raises(InvalidArgument, match="detach"):
+        slope.replace(x, x)
