@@ -24,8 +24,9 @@ EVERY = (*NAMESPACE, *BACKEND)
 # Settings, transforms, files and classes: they take functions or change the process, and have tests of their own.
 NOT_OPERATIONS = set(
     """Array __array_namespace_info__ check_bounds checked checkpoint clear_caches cond custom_jvp custom_vjp debug_nans
-    donation enable_compilation_cache explain_compiles fori_loop fusion grad hessian inspect jacfwd jacobian jacrev jit jvp linearize
-    load save scan set_default_dtype set_matmul_precision shard_map switch value_and_grad vjp vmap while_loop""".split()
+    donation enable_compilation_cache explain_compiles fori_loop fusion grad hessian inspect jacfwd jacobian jacrev
+    jit jvp linearize load save scan set_default_dtype set_matmul_precision shard_map switch value_and_grad vjp vmap
+    while_loop""".split()
 )
 
 
