@@ -25,7 +25,7 @@ from ._text import text
 from .core import devices as _devices
 from .core import indexing as _indexing
 from .core.comparison import comparison
-from .core.dispatch import Door, InPlace, Op, lift, place, raise_translated, scalar_operand
+from .core.dispatch import Door, InPlace, Op, lift, raise_translated, scalar_operand
 from .core.dtypes import INTEGRAL, NUMERIC, WIDE
 from .core.floating import floating_binary
 from .core.handle import (
@@ -44,6 +44,7 @@ from .core.handle import (
     update,
     used,
 )
+from .core.host import unpickle
 from .core.lazy import Lazy, disown, fusing, tapes
 from .core.lazy_indexing import record_read, record_write
 from .core.recorded import record_update, wrap_lazy
@@ -815,7 +816,7 @@ def _real(x: Array, operation: str) -> int | float:
 
 
 def _unpickle(value: np.ndarray) -> Array:
-    return wrap(place(value))
+    return wrap(unpickle(value))
 
 
 # --- pytree ---------------------------------------------------------------------------------------------------------

@@ -325,3 +325,18 @@ def test_an_array_without_axes_is_no_sequence() -> None:
             use(scalar)
     assert not np.iterable(scalar)
     assert np.iterable(xp.ones(2))
+
+
+def test_memory_beside_a_pickle_stays_the_callers():
+    x = xp.arange(4, dtype=xp.float32)
+    parts: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(x, protocol=5, buffer_callback=parts.append)
+    room = np.zeros(80, np.uint8)
+    start = -room.ctypes.data % 64  # aligned as XLA would take it without a copy
+    memory = room[start : start + 16]
+    memory[:] = np.frombuffer(parts[0].raw(), np.uint8)
+    y = pickle.loads(pickled, buffers=[memoryview(memory)])
+    memory[:] = 255
+    np.testing.assert_array_equal(np.asarray(y), [0, 1, 2, 3])
+    y[0] = 7.0
+    assert (memory == 255).all()

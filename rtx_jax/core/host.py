@@ -16,7 +16,7 @@ from .handle import Handle, data_of, tracing
 from .lazy import Lazy, resolve
 from .promotion import operand_dtype
 
-__all__ = ["SCALARS", "clear_scalars", "lift", "place", "scalar_operand"]
+__all__ = ["SCALARS", "clear_scalars", "lift", "place", "scalar_operand", "unpickle"]
 
 _MAX_SCALARS = 4096
 
@@ -114,6 +114,11 @@ def place(host: np.ndarray) -> jax.Array:
     finally:
         if wide:
             restore_x64(previous)
+
+
+def unpickle(host: np.ndarray) -> jax.Array:
+    """Put what a pickle held on the default device; memory that came beside the pickle is the caller's."""
+    return place(host if host.flags.owndata else host.copy())
 
 
 def _default_dtype(value: complex) -> np.dtype:

@@ -199,6 +199,17 @@ class Lazy:
     def __format__(self, spec: str) -> str:
         return format(resolve(self), spec)
 
+    def __copy__(self) -> Lazy:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Lazy:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        from .host import unpickle  # which knows Lazy
+
+        return unpickle, (np.asarray(resolve(self)),)
+
 
 class Tape:
     """What one thread has recorded and not run yet.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 
@@ -273,3 +275,11 @@ def test_tensors_are_arguments_of_transforms(dtype: str) -> None:
     assert gradient.tolist() == [2, 2, 2] and gradient.dtype == x.dtype
     assert xp.hessian(lambda v: B.sum(B.mul(v, v)).reshape(()))(x).tolist() == (2 * np.eye(3)).tolist()
     assert len(xp.inspect(lambda v: B.add(v, B.mul(v, v)), x).kernels) == 1
+
+
+def test_tensors_copy_and_pickle() -> None:
+    B = Fusion(CpuBackend())
+    x = B.from_data([1.0, 2.0, 3.0], (3,))
+    for again in (copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))):
+        y = again(B.mul(x, x))
+        np.testing.assert_array_equal(np.asarray(y), np.asarray([1.0, 4.0, 9.0], np.float32))
