@@ -13,7 +13,7 @@ from .._array import Array, call1, wrap_shared
 from ..core.devices import DeviceLike, resolve
 from ..core.devices import place as place_on
 from ..core.dispatch import Op
-from ..core.dtypes import COMPLEX, INTEGRAL, REAL_FLOATING, DType, DTypeLike, as_dtype, real_of
+from ..core.dtypes import COMPLEX, INTEGRAL, REAL_FLOATING, DType, DTypeLike, DTypeName, as_dtype, real_of
 from ..core.dtypes import isdtype as _isdtype
 from ..core.handle import Handle, data_of, facts_of, share
 from ..core.promotion import integer_range, result_dtype, scalar_dtype
@@ -180,16 +180,24 @@ def finfo(type: DTypeLike | Array, /) -> FInfo:
     UnsupportedDType
         For any other dtype.
     """
+    named = _named.get(id(type))
+    if named is not None and named[0] is type:
+        return named[1]
     try:
-        return _finfos[type]
+        found = _finfos[type]
     except (KeyError, TypeError):
         dtype = _dtype_of(type, "finfo", "type")
         _finfos[dtype.type] = found = _finfos.setdefault(dtype, _finfo(dtype))
-        return found
+    if isinstance(type, DTypeName) and len(_named) < _MAX_NAMED:
+        _named[id(type)] = type, found
+    return found
 
 
 # Keyed by dtype and by scalar type; what else is given, by name or as an array, is no key.
 _finfos: dict[object, FInfo] = {}
+# The namespace's own names of dtypes, by identity: they hash and compare in Python, which takes longer than the rest.
+_named: dict[int, tuple[DTypeName, FInfo]] = {}
+_MAX_NAMED = 64
 _iinfos: dict[object, IInfo] = {}
 
 
