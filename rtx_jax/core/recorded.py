@@ -6,7 +6,7 @@ Each function returns None where the call cannot be recorded; it runs eagerly th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from jax.core import Tracer
@@ -16,12 +16,13 @@ from ..errors import ScalarOverflow, UseAfterMove
 from .fused import set_twin
 from .handle import COUNTED, MOVED, Given, Handle, giving, held, moved
 from .host import SCALARS, lift, scalar_operand
-from .lazy import Lazy, Tape, Unrecordable, fusing, leaf, open_tape, record, resolve, scalar, watch
+from .lazy import Lazy, Tape, Unrecordable, fusing, leaf, open_tape, record, resolve, scalar, slot_of, watch
 from .op import Op, raise_translated
 
 __all__ = [
     "binary_recorder",
     "dtype_at",
+    "fail",
     "handle_slot",
     "operand_slot",
     "record_operation",
@@ -98,21 +99,12 @@ def spend_given(tape: Tape) -> None:
             cell.data = MOVED  # frames of the call still hold the cell
 
 
-def data_slot(tape: Tape, data: object) -> int:
-    """Return the slot of a raw array.
-
-    Raises
-    ------
-    Unrecordable
-        It is a tracer, spread over devices, or on another one than what was recorded before.
-    """
-    if type(data) is not ArrayImpl:
-        if type(data) is not Lazy:
-            raise Unrecordable
-        if data.state is tape:
-            return data.fact.slot
-        data = resolve(data)
-    return leaf(tape, data, False)
+def fail(tape: Tape, name: str, error: Exception) -> NoReturn:
+    """Use up what was given to a call that raised, and raise its error under the name of the operation."""
+    spend_given(tape)
+    if isinstance(error, ScalarOverflow | UseAfterMove):
+        raise error.renamed(name) from None
+    raise_translated(name, error)
 
 
 def wrap_lazy(cls: type[_H], value: object) -> _H:
@@ -153,11 +145,8 @@ def unary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object], _H]:
         except Unrecordable:
             tape.given.clear()
             return slow(op, (x,))  # type: ignore[return-value]
-        except UseAfterMove as error:
-            raise error.renamed(name) from None
         except Exception as error:
-            spend_given(tape)
-            raise_translated(name, error)
+            fail(tape, name, error)
         if tape.given:
             spend_given(tape)
         if type(value) is not Lazy:
@@ -210,12 +199,8 @@ def binary_recorder(cls: type[_H], op: Op, slow: Slow) -> Callable[[object, obje
         except Unrecordable:
             tape.given.clear()
             return slow(op, (x1, x2))  # type: ignore[return-value]
-        except (ScalarOverflow, UseAfterMove) as error:
-            spend_given(tape)
-            raise error.renamed(name) from None
         except Exception as error:
-            spend_given(tape)
-            raise_translated(name, error)
+            fail(tape, name, error)
         if tape.given:
             spend_given(tape)
         if type(value) is not Lazy:
@@ -269,12 +254,8 @@ def record_operation(cls: type[_H], op: Op, operands: Sequence[object], static: 
     except Unrecordable:
         tape.given.clear()
         return None
-    except (ScalarOverflow, UseAfterMove) as error:
-        spend_given(tape)
-        raise error.renamed(op.name) from None
     except Exception as error:
-        spend_given(tape)
-        raise_translated(op.name, error)
+        fail(tape, op.name, error)
     if tape.given:
         spend_given(tape)
     if type(result) is Lazy:
@@ -336,4 +317,4 @@ def operand_slot(tape: Tape, x: object) -> int:
         return leaf(tape, x, False) if x.ndim or x.committed or x.weak_type else scalar(tape, x)
     if isinstance(x, np.ndarray | np.generic):
         return scalar(tape, lift(x)) if not x.ndim else leaf(tape, lift(x), False)
-    return data_slot(tape, x)
+    return slot_of(tape, x)

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .._compat import EAGER_TRACE, running_trace
-from ..errors import ScalarOverflow, UseAfterMove
 from .dtypes import INEXACT, default_float
 from .handle import Handle
 from .host import SCALARS, scalar_operand
 from .lazy import Lazy, Unrecordable, fusing, open_tape, record, scalar, watch
-from .op import Op, raise_translated
-from .recorded import dtype_at, handle_slot, spend_given, wrap_lazy
+from .op import Op
+from .recorded import dtype_at, fail, handle_slot, spend_given, wrap_lazy
 
 __all__ = ["floating_binary_recorder", "floating_unary_recorder"]
 
@@ -52,11 +51,8 @@ def floating_unary_recorder(
         except Unrecordable:
             tape.given.clear()
             return slow(x)  # type: ignore[return-value]
-        except UseAfterMove as error:
-            raise error.renamed(name) from None
         except Exception as error:
-            spend_given(tape)
-            raise_translated(name, error)
+            fail(tape, name, error)
         if tape.given:
             spend_given(tape)
         return wrap_lazy(cls, value)
@@ -100,12 +96,8 @@ def floating_binary_recorder(
         except Unrecordable:
             tape.given.clear()
             return slow(x1, x2)  # type: ignore[return-value]
-        except (ScalarOverflow, UseAfterMove) as error:
-            spend_given(tape)
-            raise error.renamed(name) from None
         except Exception as error:
-            spend_given(tape)
-            raise_translated(name, error)
+            fail(tape, name, error)
         if tape.given:
             spend_given(tape)
         return wrap_lazy(cls, value)
