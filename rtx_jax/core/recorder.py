@@ -6,8 +6,7 @@ but none of their values, is the key under which programs are compiled. Python s
 are leaves too, so that a loop over them is one program.
 
 Fusion records a program as it is written and runs it when a value is needed; captured graphs keep one and launch it
-again; automatic differentiation keeps `Node` objects, of which a program is made (`linearize`) when gradients are
-asked for.
+again; automatic differentiation keeps `Node` objects, of which it makes a program when gradients are asked for.
 
 A slot names a value of a program: ``0, 1, ...`` are the results of the steps, ``-1, -2, ...`` the leaves.
 """
@@ -26,7 +25,7 @@ import numpy as np
 from .._compat import X64_UNSET, restore_x64, swap_x64, x64
 from .dtypes import WIDE
 
-__all__ = ["Facts", "Node", "Recording", "Ref", "Step", "cached", "clear", "facts_of", "linearize", "result_facts"]
+__all__ = ["Facts", "Node", "Recording", "Ref", "Step", "cached", "clear", "facts_of", "result_facts", "run_steps"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -238,30 +237,3 @@ class Ref(NamedTuple):
 
     node: Node
     position: int = 0
-
-
-def linearize(roots: Sequence[Ref]) -> tuple[Recording, list[int]]:
-    """Return the program that computes the roots, with nothing that they do not need, and their slots."""
-    found: dict[int, Node] = {}
-    pending = [root.node for root in roots]
-    while pending:
-        node = pending.pop()
-        if node.serial not in found:
-            found[node.serial] = node
-            pending.extend([x.node for x in node.operands if type(x) is Ref])
-    recording = Recording()
-    slots: dict[int, int] = {}
-    for serial in sorted(found):
-        node = found[serial]
-        slots[serial] = recording.add(
-            node.fn,
-            node.wide,
-            tuple(
-                [
-                    None if x is None else slots[x.node.serial] + x.position if type(x) is Ref else recording.leaf(x)
-                    for x in node.operands
-                ]
-            ),
-            node.results,
-        )
-    return recording, [slots[root.node.serial] + root.position for root in roots]

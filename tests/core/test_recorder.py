@@ -1,4 +1,4 @@
-"""Programs of calls: structure, replay, graphs, and what the caches keep."""
+"""Programs of calls: structure, replay, and what the caches keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rtx_jax.core import recorder
-from rtx_jax.core.recorder import Node, Recording, Ref, cached, facts_of, linearize, result_facts
+from rtx_jax.core.recorder import Recording, cached, facts_of, result_facts
 
 add = jax.jit(lambda a, b: a + b)
 double = jax.jit(lambda a: a * 2)
@@ -84,19 +84,6 @@ def test_trees_are_leaves() -> None:
     recording = Recording()
     recording.add(lambda p: p["a"] + p["b"][0, 0], False, (recording.leaf(pair),))
     assert np.asarray(recording.program()(recording.leaves)[0]).tolist() == [1, 1]
-
-
-def test_linearize_takes_what_the_roots_need_in_order() -> None:
-    x = jnp.asarray([1.0, 2.0])
-    base = Node(double, False, (x,))
-    Node(double, False, (Ref(base),))  # nobody needs it
-    top = Node(add, False, (Ref(base), x))
-    parts = Node(halves, False, (jnp.arange(4.0),), 2)
-    recording, slots = linearize([Ref(top), Ref(parts, 1)])
-    assert [step.fn for step in recording.steps] == [double, add, halves]
-    values = recording.program()(recording.leaves)
-    assert [np.asarray(values[slot]).tolist() for slot in slots] == [[3, 6], [2, 3]]
-    assert len(recording.leaves) == 2
 
 
 def test_programs_are_kept_by_key_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
