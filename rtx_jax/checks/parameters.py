@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..errors import InvalidArgument, InvalidDimension, UnsupportedDType
 from .elementwise import kind_of, scalar
 from .shape import as_int
 
-__all__ = ["axis", "integer", "number", "positive", "whole"]
+__all__ = ["axis", "function", "integer", "number", "positive", "whole"]
 
 
 _STATIC = "A value on a device cannot be one: it decides what is compiled."
@@ -20,6 +22,23 @@ def integer(operation: str, dtype: np.dtype, argument: str) -> None:
         raise UnsupportedDType(
             operation, argument, got=dtype.name, wanted="an integer dtype", dtype=dtype, op=operation
         )
+
+
+def function(
+    operation: str, argument: str, value: object, *, wanted: str = "a function", remedy: str = ""
+) -> Callable[..., object]:
+    """Return a parameter that can be called, or raise InvalidArgument."""
+    if callable(value):
+        return value
+    raise InvalidArgument(
+        operation,
+        argument,
+        got=f"an object of type {type(value).__name__}",
+        wanted=wanted,
+        remedy=remedy,
+        arg=argument,
+        reason="not callable",
+    )
 
 
 def number(operation: str, argument: str, value: object) -> float:

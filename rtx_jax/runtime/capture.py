@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .._array import Array
+from ..checks.parameters import function as check_function
 from ..errors import DeviceMismatch, InvalidArgument
 from .buffer import Buffer
 from .capture_jax import capture, trace_into
@@ -86,15 +87,7 @@ def capture_graph_into(
     >>> c.read()
     array([11., 22.], dtype=float32)
     """
-    if not callable(fn):
-        raise InvalidArgument(
-            "capture",
-            "fn",
-            got=f"an object of type {type(fn).__name__}",
-            wanted="a function",
-            arg="fn",
-            reason="not callable",
-        )
+    check_function("capture", "fn", fn)
     check_limit(max_temp_bytes)
     for argument, given in (("inputs", inputs), ("outputs", outputs)):
         if not isinstance(given, Sequence):

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from .._array import Array, lift, wrap, wrap_shared
+from ..checks.parameters import function as check_function
 from ..core.handle import Handle, data_of, rebind, tracing
-from ..errors import InvalidArgument
 from ..transforms.compiled import take_apart
 from ..transforms.program import Call, Program, trace
 from ..transforms.scope import entered
@@ -72,15 +72,7 @@ def capture(fn: Callable[..., object], /, *examples: object, max_temp_bytes: int
     """
     if tracing.active and not tracing.settle():
         raise traced("capture")
-    if not callable(fn):
-        raise InvalidArgument(
-            "capture",
-            "fn",
-            got=f"an object of type {type(fn).__name__}",
-            wanted="a function",
-            arg="fn",
-            reason="not callable",
-        )
+    check_function("capture", "fn", fn)
     check_limit(max_temp_bytes)
     name = _name(fn)
     leaves, tree = flatten((examples, {}))

@@ -16,6 +16,7 @@ import numpy as np
 from .. import _config
 from .._array import Array, lift
 from .._compat import X64_UNSET, ArrayImpl, restore_x64, swap_x64, trace_context, x64
+from ..checks.parameters import function as check_function
 from ..core.dtypes import WIDE, default_complex, default_float, default_int
 from ..core.handle import Given, Handle, data_of, is_local, tracing
 from ..core.lazy import Lazy, resolve
@@ -527,13 +528,5 @@ def jit(
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
         )  # type: ignore[return-value]
-    if not callable(fn):
-        raise InvalidArgument(
-            "jit",
-            "fn",
-            got=f"an object of type {type(fn).__name__}",
-            wanted="a function",
-            arg="fn",
-            reason="not callable",
-        )
+    check_function("jit", "fn", fn)
     return Compiled(fn, *_resolve(fn, static_argnums, static_argnames), *_resolve(fn, donate_argnums, donate_argnames))

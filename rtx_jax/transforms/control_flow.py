@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._array import Array
+from ..checks.parameters import function as check_function
 from ..core.handle import tracing
 from ..errors import ConcretizationError, DTypeMismatch, IndexOutOfBounds, InvalidArgument
 from .compiled import Compiled, jit
@@ -75,15 +76,7 @@ def _table(function: Function) -> dict[Hashable, Compiled[..., object]]:
 
 def _check_callable(operation: str, **functions: object) -> None:
     for name, function in functions.items():
-        if not callable(function):
-            raise InvalidArgument(
-                operation,
-                name,
-                got=f"an object of type {type(function).__name__}",
-                wanted="a function",
-                arg=name,
-                reason="not callable",
-            )
+        check_function(operation, name, function)
 
 
 def _mismatch(operation: str, argument: str, error: TypeError) -> DTypeMismatch:

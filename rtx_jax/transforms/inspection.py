@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import jax
 
 from .._compat import x64
+from ..checks.parameters import function as check_function
 from ..core.op import raise_translated
 from ..errors import BackendLimitation, InvalidArgument
 from . import hlo
@@ -236,20 +237,12 @@ def _compile(fn: object, args: tuple[object, ...], kwargs: dict[str, object]) ->
             )
         compiled = finished.compile() if isinstance(finished, jax.stages.Lowered) else finished
         return str(getattr(fn, "name", "") or _module_name(compiled)), compiled
-    if not callable(fn):
-        raise InvalidArgument(
-            "inspect",
-            "fn",
-            got=f"an object of type {type(fn).__name__}",
-            wanted="a function, a compiled function, or a captured graph",
-            arg="fn",
-            reason="not callable",
-        )
-    name = getattr(fn, "__name__", type(fn).__name__)
-    lowering = fn if isinstance(fn, Compiled) or _is_jax_jit(fn) else jit(fn)
+    function = check_function("inspect", "fn", fn, wanted="a function, a compiled function, or a captured graph")
+    name = getattr(function, "__name__", type(function).__name__)
+    lowering = function if isinstance(function, Compiled) or _is_jax_jit(function) else jit(function)
     with x64() if wide_tree(args, kwargs) else contextlib.nullcontext():
         try:
-            return name, lowering.lower(*args, **kwargs).compile()  # type: ignore[union-attr]
+            return name, lowering.lower(*args, **kwargs).compile()  # type: ignore[attr-defined]
         except Exception as error:
             raise_translated(name, error)
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
 
+from ...checks import parameters
 from ...core.handle import Handle
 from ...core.recorder import Ref
 from ...errors import BackwardError, InvalidArgument, ShapeMismatch, UnsupportedDType
@@ -255,16 +256,9 @@ class RecordingMethods(Wrapper[Tensor]):
 
 def check_function(operation: str, fn: object) -> None:
     """Raise InvalidArgument for what is no function."""
-    if not callable(fn):
-        raise InvalidArgument(
-            operation,
-            "fn",
-            got=f"an object of type {type(fn).__name__}",
-            wanted="a function of tensors",
-            remedy="Gradients of a tensor are backward(t).",
-            arg="fn",
-            reason="not callable",
-        )
+    parameters.function(
+        operation, "fn", fn, wanted="a function of tensors", remedy="Gradients of a tensor are backward(t)."
+    )
 
 
 def is_tensor(x: object) -> bool:
