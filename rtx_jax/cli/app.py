@@ -134,36 +134,49 @@ def parity(
     raise typer.Exit(0 if kept else 1)
 
 
+# Options that bench and tune share.
+Lengths = Annotated[
+    list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Repeat it for several.")
+]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option(help="attention: causal, full, window, segments, bias; ... Repeat it for several."),
+]
+OperandDType = Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")]
+Batch = Annotated[int | None, typer.Option(help="Rows of the batch; 1 without it.")]
+Heads = Annotated[int | None, typer.Option(help="Query heads; 8 without it.")]
+KeyHeads = Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")]
+HeadSize = Annotated[int | None, typer.Option(help="Elements of a head; 64 without it.")]
+Vocabulary = Annotated[int | None, typer.Option(help="Classes (cross-entropy); 32768 without it.")]
+Window = Annotated[
+    int | None, typer.Option(help="Keys that a query sees to its left, in the variant window; 512 without it.")
+]
+Where = Annotated[str | None, typer.Option(help="Where: cpu, cuda:1, tpu, ... JAX's default without it.")]
+
+
 @app.command()
 def bench(
     operation: Annotated[str, typer.Argument(help="attention, rope, norm, decode or cross-entropy.")],
-    length: Annotated[
-        list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Repeat it for several.")
-    ] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(help="attention: causal, full, window, segments, bias; ... Repeat it for several."),
-    ] = None,
+    length: Lengths = None,
+    variant: Variants = None,
     direction: Annotated[
         list[str] | None, typer.Option(help="forward; or backward, together with forward. Both without it.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",
-    batch: Annotated[int | None, typer.Option(help="Rows of the batch; 1 without it.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Query heads; 8 without it.")] = None,
-    key_heads: Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")] = None,
-    size: Annotated[int | None, typer.Option(help="Elements of a head; 64 without it.")] = None,
+    dtype: OperandDType = "float32",
+    batch: Batch = None,
+    heads: Heads = None,
+    key_heads: KeyHeads = None,
+    size: HeadSize = None,
     width: Annotated[
         int | None, typer.Option(help="Elements of a hidden state (norm, cross-entropy); 1024 without it.")
     ] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Classes (cross-entropy); 32768 without it.")] = None,
-    window: Annotated[
-        int | None, typer.Option(help="Keys that a query sees to its left, in the variant window; 512 without it.")
-    ] = None,
+    vocabulary: Vocabulary = None,
+    window: Window = None,
     implementation: Annotated[
         list[str] | None, typer.Option(help="Of ours: auto, xla, pallas_triton, ... Each is timed by itself.")
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Time ours with the polynomial exponential too.")] = False,
-    device: Annotated[str | None, typer.Option(help="Where: cpu, cuda:1, tpu, ... JAX's default without it.")] = None,
+    device: Where = None,
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="Loops of each contender.")] = 7,
     json: Annotated[Path | None, typer.Option(help="Write all figures here too.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a plot against length here (PNG).")] = None,
@@ -205,30 +218,23 @@ def bench(
 @app.command()
 def tune(
     operation: Annotated[str, typer.Argument(help="attention, decode or cross-entropy.")] = "attention",
-    length: Annotated[
-        list[int] | None, typer.Option(help="Length of the sequence or cache, tokens of a loss. Repeat it for several.")
-    ] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(help="attention: causal, full, window, segments, bias; ... Repeat it for several."),
-    ] = None,
+    length: Lengths = None,
+    variant: Variants = None,
     direction: Annotated[list[str] | None, typer.Option(help="forward or backward. Both without it.")] = None,
-    dtype: Annotated[str, typer.Option(help="Of the operands: float32, bfloat16, float16 or float64.")] = "float32",
-    batch: Annotated[int | None, typer.Option(help="Rows of the batch; 1 without it.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Query heads; 8 without it.")] = None,
-    key_heads: Annotated[int | None, typer.Option(help="Key heads; as many as query heads without it.")] = None,
-    size: Annotated[int | None, typer.Option(help="Elements of a head; 64 without it.")] = None,
+    dtype: OperandDType = "float32",
+    batch: Batch = None,
+    heads: Heads = None,
+    key_heads: KeyHeads = None,
+    size: HeadSize = None,
     width: Annotated[
         int | None, typer.Option(help="Elements of a hidden state (cross-entropy); 1024 without it.")
     ] = None,
-    vocabulary: Annotated[int | None, typer.Option(help="Classes (cross-entropy); 32768 without it.")] = None,
-    window: Annotated[
-        int | None, typer.Option(help="Keys that a query sees to its left, in the variant window; 512 without it.")
-    ] = None,
+    vocabulary: Vocabulary = None,
+    window: Window = None,
     implementation: Annotated[
         list[str] | None, typer.Option(help="xla, pallas_triton, ...; the one that would run here without it.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="Where: cpu, cuda:1, tpu, ... JAX's default without it.")] = None,
+    device: Where = None,
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="Loops of each candidate.")] = 7,
     show: Annotated[bool, typer.Option("--show", help="Print what is stored, and measure nothing.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored, and measure nothing.")] = False,
